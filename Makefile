@@ -1,0 +1,62 @@
+# make run    sets everything up and opens the app        make lint   style and types
+# make test   sets everything up and runs all tests       make bench  measures what the README promises
+.POSIX:
+.PHONY: run test lint bench clean
+
+VENV = .venv
+BIN = $(VENV)/bin
+NODE = tests/browser/node_modules
+# the first Python that is new enough; `make run PYTHON=/path/to/python` takes another
+PYTHON = $$(for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$p"; exit; }; done)
+
+run: $(VENV)/ready-to-run
+	$(BIN)/streamlit run app.py
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/ready-to-test $(VENV)/ready-chromium $(VENV)/ready-npm
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@if [ -x $(NODE)/.bin/eslint ]; then echo "eslint"; cd tests/browser && npm run --silent lint; \
+	else echo "eslint is left out: npm or its packages cannot be had here."; fi
+
+bench: $(VENV)/ready-to-test $(VENV)/ready-chromium
+	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/latency.py
+
+clean:
+	rm -rf $(VENV) $(NODE) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(BIN)/python:
+	@python="$(PYTHON)"; \
+	if [ -z "$$python" ]; then echo "This needs Python 3.11 or newer, and none was found on the PATH."; exit 1; fi; \
+	if ! "$$python" -c 'import venv, ensurepip' 2>/dev/null; then \
+	echo "This Python cannot make virtual environments: on Debian or Ubuntu, run 'apt-get install python3-venv' first."; exit 1; fi; \
+	"$$python" -m venv $(VENV)
+
+$(VENV)/ready-to-run: requirements.txt $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+$(VENV)/ready-to-test: requirements.txt requirements-dev.txt $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $(VENV)/ready-to-run $@
+
+# Debian's Chromium where we may install it, Playwright's own elsewhere
+$(VENV)/ready-chromium: $(VENV)/ready-to-test
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && grep -qs '^ID=debian' /etc/os-release; then \
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	else $(BIN)/python -m playwright install chromium; fi \
+	&& touch $@ || echo "Chromium cannot be had here, so the browser tests will be skipped."
+
+# axe-core checks the pages for readers who cannot see them; eslint checks the board's JavaScript
+$(VENV)/ready-npm: tests/browser/package.json
+	@if command -v npm >/dev/null && cd tests/browser && npm install --silent --no-audit --no-fund --no-package-lock; \
+	then touch ../../$@; else echo "npm or its packages cannot be had here, so axe-core and eslint are left out."; fi
+
+tests/browser/package.json:
+	@mkdir -p $(@D)

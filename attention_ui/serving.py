@@ -1,0 +1,139 @@
+"""What every start of the app has in common, whoever starts it.
+
+`streamlit run app.py`, `python app.py` and `uvicorn app:app` differ in who opens the port and who reads which
+settings. Three things must hold in all of them, and none does by itself:
+
+- no full garbage collection after every change (57 ms of processor time against 5 in a bare app);
+- no small packet held back until the one before it is acknowledged (up to 40 ms each, Nagle's algorithm);
+- no look-up on the outside network in the middle of serving (a websocket from a foreign page made
+  Streamlit ask for its own outer address, and the whole server stood still for 20 s where nothing answers).
+
+`lifespan` sees to the first two when the server starts, `SameOrigin` to the third at every connection.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+from streamlit import cli_util, config
+from streamlit.web.server import server_util
+
+HEAVY = ("numpy", "pandas", "plotly.graph_objects")
+"""Modules that every reader needs and that take long to import: read before the first reader comes."""
+
+
+@asynccontextmanager
+async def lifespan(_app: object) -> AsyncIterator[None]:
+    """Around the life of one server: make it quick, then open the reader's browser where there is one."""
+    config.set_option("runner.postScriptGC", False)
+    send_small_packets_at_once()
+    for name in HEAVY:
+        importlib.import_module(name)
+    keep_what_is_there()
+    open_browser()
+    yield
+
+
+def listening_sockets() -> Iterator[socket.socket]:
+    """Every TCP socket on which this process is waiting for connections."""
+    for thing in gc.get_objects():
+        if type(thing) is socket.socket and thing.family in (socket.AF_INET, socket.AF_INET6):
+            try:
+                if thing.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                    yield thing
+            except OSError:  # closed in the meantime
+                continue
+
+
+def send_small_packets_at_once() -> None:
+    """Set TCP_NODELAY on the port that is already open; connections inherit it.
+
+    asyncio sets it on connections whose socket says it is TCP. Streamlit opens its port with
+    `socket.socket(family)`, which does not say so, and hands it to uvicorn. A port that uvicorn opens
+    itself comes later and needs no help.
+    """
+    for port in listening_sockets():
+        port.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def keep_what_is_there() -> None:
+    """Take all modules and everything else that stays for good out of garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
+def open_browser() -> None:
+    """Open the app in a browser on a desktop; do nothing on a server.
+
+    `streamlit run` does so for plain scripts, but not for `st.App`.
+    """
+    if config._server_mode != "asgi-server" and not config.get_option("server.headless"):
+        cli_util.open_browser(server_util.get_url("localhost"))
+
+
+def middleware() -> list[Middleware]:
+    """What stands in front of Streamlit's own routes."""
+    return [Middleware(SameOrigin)]
+
+
+class SameOrigin:
+    """Lets a page open a websocket only to the server that it came from.
+
+    The page's Origin must name the host that the request asks for, or the host that a proxy was asked for
+    (X-Forwarded-Host, which no page can set on a websocket), or be listed in `server.corsAllowedOrigins`.
+    Programs that are not browsers send no Origin and are let through.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request on, or refuse it with 403 before anything is looked up."""
+        if scope["type"] == "websocket":
+            headers = Headers(scope=scope)
+            if not comes_from_here(headers):
+                await receive()
+                await send({"type": "websocket.close", "code": 1008})
+                return
+            scope = with_host_of_origin(scope, headers)
+        await self.app(scope, receive, send)
+
+
+def comes_from_here(headers: Headers) -> bool:
+    """True where the Origin is absent, is this server, or is one that the settings allow."""
+    origin = headers.get("origin")
+    if origin is None or not config.get_option("server.enableCORS"):
+        return True
+    return host_of(origin) in hosts_asked_for(headers) or origin in config.get_option("server.corsAllowedOrigins")
+
+
+def hosts_asked_for(headers: Headers) -> set[str]:
+    """The host and port in the request, as this server and as the proxies before it were asked."""
+    forwarded = headers.get("x-forwarded-host", "").split(",")
+    return {name.strip().lower() for name in [headers.get("host", ""), *forwarded] if name.strip()}
+
+
+def host_of(origin: str) -> str:
+    """Host and port of an Origin: `https://class.example:8443` -> `class.example:8443`; '' for `null`."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def with_host_of_origin(scope: dict[str, Any], headers: Headers) -> dict[str, Any]:
+    """The same request with the Origin's host as Host, so that Streamlit's own check agrees without a look-up."""
+    if "origin" not in headers:
+        return scope
+    scope = {**scope, "headers": list(scope["headers"])}
+    MutableHeaders(scope=scope)["host"] = host_of(headers["origin"])
+    return scope
