@@ -57,6 +57,3 @@ $(VENV)/ready-chromium: $(VENV)/ready-to-test
 $(VENV)/ready-npm: tests/browser/package.json
 	@if command -v npm >/dev/null && cd tests/browser && npm install --silent --no-audit --no-fund --no-package-lock; \
 	then touch ../../$@; else echo "npm or its packages cannot be had here, so axe-core and eslint are left out."; fi
-
-tests/browser/package.json:
-	@mkdir -p $(@D)

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from functools import cache
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import cli_util, config
@@ -34,13 +35,20 @@ HEAVY = ("numpy", "pandas", "plotly.graph_objects")
 @asynccontextmanager
 async def lifespan(_app: object) -> AsyncIterator[None]:
     """Around the life of one server: make it quick, then open the reader's browser where there is one."""
-    config.set_option("runner.postScriptGC", False)
-    send_small_packets_at_once()
     for name in HEAVY:
         importlib.import_module(name)
-    keep_what_is_there()
+    prepare()
     open_browser()
     yield
+
+
+@cache
+def prepare() -> None:
+    """Make this process a quick server, once. The frame asks too, in case a start went round `lifespan`."""
+    config.set_option("runner.postScriptGC", False)
+    send_small_packets_at_once()
+    write_no_line_for_every_request()
+    keep_what_is_there()
 
 
 def listening_sockets() -> Iterator[socket.socket]:
@@ -63,6 +71,14 @@ def send_small_packets_at_once() -> None:
     """
     for port in listening_sockets():
         port.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def write_no_line_for_every_request() -> None:
+    """Keep requests out of the log: an address holds what its reader typed.
+
+    `uvicorn --no-access-log` says the same, but importing Streamlit takes it back.
+    """
+    logging.getLogger("uvicorn.access").handlers.clear()
 
 
 def keep_what_is_there() -> None:
@@ -90,7 +106,8 @@ class SameOrigin:
 
     The page's Origin must name the host that the request asks for, or the host that a proxy was asked for
     (X-Forwarded-Host, which no page can set on a websocket), or be listed in `server.corsAllowedOrigins`.
-    Programs that are not browsers send no Origin and are let through.
+    Programs that are not browsers send no Origin and are let through. Where Streamlit's own check would go on
+    to look addresses up, the Origin has done its work here and is not handed on.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -98,26 +115,27 @@ class SameOrigin:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request on, or refuse it with 403 before anything is looked up."""
-        if scope["type"] == "websocket":
+        if scope["type"] == "websocket" and config.get_option("server.enableCORS"):
             headers = Headers(scope=scope)
             if not comes_from_here(headers):
                 await receive()
                 await send({"type": "websocket.close", "code": 1008})
                 return
-            scope = with_host_of_origin(scope, headers)
+            if host_of(headers.get("origin", "")) != headers.get("host"):
+                scope = {**scope, "headers": [h for h in scope["headers"] if h[0].lower() != b"origin"]}
         await self.app(scope, receive, send)
 
 
 def comes_from_here(headers: Headers) -> bool:
     """True where the Origin is absent, is this server, or is one that the settings allow."""
     origin = headers.get("origin")
-    if origin is None or not config.get_option("server.enableCORS"):
+    if origin is None or origin in config.get_option("server.corsAllowedOrigins"):
         return True
-    return host_of(origin) in hosts_asked_for(headers) or origin in config.get_option("server.corsAllowedOrigins")
+    return host_of(origin) in hosts_asked_for(headers)
 
 
 def hosts_asked_for(headers: Headers) -> set[str]:
-    """The host and port in the request, as this server and as the proxies before it were asked."""
+    """Host and port as this server was asked for them, and as the proxies before it were."""
     forwarded = headers.get("x-forwarded-host", "").split(",")
     return {name.strip().lower() for name in [headers.get("host", ""), *forwarded] if name.strip()}
 
@@ -128,12 +146,3 @@ def host_of(origin: str) -> str:
         return urlsplit(origin).netloc.lower()
     except ValueError:
         return ""
-
-
-def with_host_of_origin(scope: dict[str, Any], headers: Headers) -> dict[str, Any]:
-    """The same request with the Origin's host as Host, so that Streamlit's own check agrees without a look-up."""
-    if "origin" not in headers:
-        return scope
-    scope = {**scope, "headers": list(scope["headers"])}
-    MutableHeaders(scope=scope)["host"] = host_of(headers["origin"])
-    return scope
