@@ -1,0 +1,197 @@
+r"""The few operations that every calculation here is made of.
+
+An operation says once: how to compute the whole matrix, how to write it on paper, in NumPy and in
+PyTorch, which cells of its inputs one cell is made from, how that cell is worked out by hand, and
+what it costs.
+
+Costs count arithmetic on single numbers, and a multiply-add is 2: a product of n × k and k × m costs
+2·n·k·m. Of the functions, exp, log and tanh count as 1, and so does a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attention_core import worked
+from attention_core.softmax import logsumexp, softmax
+from attention_core.worked import Work
+
+Array = NDArray[np.float64]
+Truth = NDArray[np.bool_]
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One way of making a matrix out of others.
+
+    `reads` has one pattern per input, which of its cells make cell (i, j): "row" (row i), "column"
+    (column j), "cell" (i, j), "swapped" (j, i) or "all". `work(inputs, i, j, show)` gives the arithmetic of
+    one cell, `flops(shapes)` the number of operations for inputs of these shapes.
+    """
+
+    name: str
+    compute: Callable[..., Array]
+    latex: str  # the inputs' symbols go into the braces
+    code: str  # NumPy; the inputs' names go into the braces
+    torch: str  # PyTorch, likewise
+    reads: tuple[str, ...]
+    work: Callable[..., Work]
+    flops: Callable[[Sequence[Shape]], int]
+    helper: Callable[..., Array] | None = None  # a function that `code` calls
+
+
+def matmul(a: Array, b: Array, part: Array | None = None) -> Array:
+    """a @ b; where `part` is −∞, that entry of b takes no part in that row, not even as 0 × NaN.
+
+    a (…, n, m), b (…, m, d), part (…, n, m) -> (…, n, d).
+    """
+    finite = np.isfinite(b)
+    if part is None or finite.all():
+        return a @ b
+    result: Array = np.matmul(a, np.where(finite, b, 0.0))
+    for j in np.flatnonzero(~finite.swapaxes(-1, -2).reshape(-1, b.shape[-2]).all(axis=0)):
+        met = (part[..., :, j, None] != -np.inf) & ~finite[..., None, j, :]
+        result = result + np.where(met, a[..., :, j, None] * b[..., None, j, :], 0.0)
+    return result
+
+
+def _transpose(a: Array) -> Array:
+    return a.swapaxes(-1, -2)
+
+
+def _keep(a: Array) -> Array:
+    return a
+
+
+def _softcap(a: Array, cap: Array) -> Array:
+    capped: Array = cap * np.tanh(a / cap)
+    return capped
+
+
+def _add(a: Array, b: Array) -> Array:
+    return _same_matrix(a, a + b)
+
+
+def _mask(a: Array, may_look: Truth) -> Array:
+    return _same_matrix(a, np.where(may_look, a, -np.inf))
+
+
+def _same_matrix(a: Array, result: Array) -> Array:
+    """Refuse a broadcast that would make the matrix itself larger."""
+    if result.shape[-2:] != a.shape[-2:]:
+        raise ValueError("the last two axes differ")
+    return result
+
+
+def _per_cell(count: int) -> Callable[[Sequence[Shape]], int]:
+    def flops(shapes: Sequence[Shape]) -> int:
+        return count * prod(shapes[0])
+
+    return flops
+
+
+def _matmul_flops(shapes: Sequence[Shape]) -> int:
+    left, right = shapes
+    return 2 * prod(np.broadcast_shapes(left[:-2], right[:-2])) * left[-2] * left[-1] * right[-1]
+
+
+def _op(
+    name: str,
+    compute: Any,
+    latex: str,
+    code: str,
+    torch: str,
+    reads: str,
+    work: Any,
+    flops: Any,
+    helper: Any = None,
+) -> Operation:
+    return Operation(name, compute, latex, code, torch, tuple(reads.split()), work, flops, helper)
+
+
+MATMUL = _op(
+    "product", matmul, r"{0}\,{1}", "{0} @ {1}", "{0} @ {1}", "row column", worked.dot, _matmul_flops
+)
+TRANSPOSE = _op(
+    "transpose",
+    _transpose,
+    r"{0}^\top",
+    "{0}.swapaxes(-1, -2)",
+    "{0}.transpose(-1, -2)",
+    "swapped",
+    worked.swap,
+    _per_cell(0),
+)
+KEEP = _op("no change", _keep, "{0}", "{0}", "{0}", "cell", worked.keep, _per_cell(0))
+DIVIDE = _op(
+    "division",
+    np.divide,
+    r"\frac{{{0}}}{{{1}}}",
+    "{0} / {1}",
+    "{0} / {1}",
+    "cell all",
+    worked.quotient,
+    _per_cell(1),
+)
+SCALE = _op(
+    "multiplication by a number",
+    np.multiply,
+    r"{1}\,{0}",
+    "{0} * {1}",
+    "{0} * {1}",
+    "cell all",
+    worked.times,
+    _per_cell(1),
+)
+SOFTCAP = _op(
+    "soft cap",
+    _softcap,
+    r"{1}\,\tanh\left(\frac{{{0}}}{{{1}}}\right)",
+    "{1} * np.tanh({0} / {1})",
+    "{1} * torch.tanh({0} / {1})",
+    "cell all",
+    worked.capped,
+    _per_cell(3),
+)
+ADD = _op("sum", _add, "{0} + {1}", "{0} + {1}", "{0} + {1}", "cell cell", worked.plus, _per_cell(1))
+MASK = _op(
+    "mask",
+    _mask,
+    "{0} + {1}",
+    "np.where({1}, {0}, -np.inf)",
+    "{0}.masked_fill(~{1}, -torch.inf)",
+    "cell cell",
+    worked.mask,
+    _per_cell(1),
+)
+SOFTMAX = _op(
+    "softmax",
+    softmax,
+    r"\operatorname{{softmax}}\left({0}\right)",
+    "softmax({0})",
+    "torch.softmax({0}, dim=-1)",
+    "row",
+    worked.share,
+    _per_cell(5),
+    softmax,
+)
+LOGSUMEXP = _op(
+    "log-sum-exp",
+    logsumexp,
+    r"\log \textstyle\sum e^{{{0}}}",
+    "logsumexp({0})",
+    "torch.logsumexp({0}, dim=-1)",
+    "row",
+    worked.log_sum,
+    _per_cell(4),
+    logsumexp,
+)
+
+OPERATIONS = (MATMUL, TRANSPOSE, KEEP, DIVIDE, SCALE, SOFTCAP, ADD, MASK, SOFTMAX, LOGSUMEXP)

@@ -1,0 +1,187 @@
+"""A calculation written down as a sheet: what is given, then one line per stage.
+
+Pages, formulas, alternative texts, worked cells, exported programs, cost tables and tests all read the
+same sheet, so a stage is described in exactly one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from attention_core.numbers import show as _show
+from attention_core.operations import Operation
+from attention_core.worked import Show, Work, cell, tex
+
+Mark = tuple[tuple[str, str], ...]  # pieces of text, each "" or "sub" or "sup"
+NUMBER_BYTES = 8  # float64
+
+
+@dataclass(frozen=True)
+class Given:
+    """A matrix, a rule (True = may look) or a single number that the calculation starts from."""
+
+    name: str  # argument of the trace, variable in exported programs
+    symbol: str  # on paper, in LaTeX
+    mark: Mark  # the symbol as plain pieces
+    title: str  # its name for readers
+    axes: tuple[str, ...]  # what rows and columns stand for; () for a single number
+    meaning: str  # what one entry says
+    look: str  # what to look at
+    step: int  # the step of the walk-through, 1 to 8
+    is_rule: bool = False  # True: entries are True and False, on paper 0 and −∞
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One line of a calculation."""
+
+    name: str  # field of the trace, variable in exported programs
+    symbol: str
+    mark: Mark
+    title: str
+    operation: Operation
+    inputs: tuple[str, ...]  # names of earlier lines
+    axes: tuple[str, ...]
+    meaning: str
+    look: str
+    step: int
+    part: str = ""  # an earlier line; where it is −∞ that term takes no part in the product
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The givens and the stages, in the order in which one would work by hand."""
+
+    given: tuple[Given, ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def lines(self) -> tuple[Given | Stage, ...]:
+        return (*self.given, *self.stages)
+
+    @property
+    def symbols(self) -> dict[str, str]:
+        return {line.name: line.symbol for line in self.lines}
+
+    @property
+    def titles(self) -> dict[str, str]:
+        return {line.name: line.title for line in self.lines}
+
+    def __getitem__(self, name: str) -> Given | Stage:
+        for line in self.lines:
+            if line.name == name:
+                return line
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return any(line.name == name for line in self.lines)
+
+    def __iter__(self) -> Iterator[Given | Stage]:
+        return iter(self.lines)
+
+    def stage(self, name: str) -> Stage:
+        """The stage of that name; KeyError where there is none."""
+        line = self[name]
+        if isinstance(line, Given):
+            raise KeyError(name)
+        return line
+
+    def formula(self, name: str) -> str:
+        """The right-hand side of a stage in LaTeX, made of its inputs' symbols."""
+        stage, symbols = self.stage(name), self.symbols
+        return stage.operation.latex.format(*(symbols[n] for n in stage.inputs))
+
+
+def run(sheet: Sheet, given: Mapping[str, ArrayLike]) -> dict[str, NDArray[Any]]:
+    """Work through the sheet from top to bottom and keep every line, read-only.
+
+    Numbers become float64, rules bool; what is given is copied, never changed.
+    Raises ValueError where something is not given, and where matrices do not fit, naming their shapes.
+    """
+    missing = [line.name for line in sheet.given if line.name not in given]
+    if missing:
+        raise ValueError(f"the sheet also needs {', '.join(missing)}")
+    values: dict[str, NDArray[Any]] = {
+        line.name: np.array(given[line.name], dtype=bool if line.is_rule else np.float64)
+        for line in sheet.given
+    }
+    with np.errstate(all="ignore"):
+        for stage in sheet.stages:
+            inputs = [values[name] for name in (*stage.inputs, *((stage.part,) if stage.part else ()))]
+            try:
+                values[stage.name] = np.asarray(stage.operation.compute(*inputs))
+            except ValueError as error:
+                shapes = " and ".join(f"{name} {values[name].shape}" for name in stage.inputs)
+                raise ValueError(f"{stage.name} cannot be made from {shapes}") from error
+    for value in values.values():
+        value.flags.writeable = False
+    return values
+
+
+def reads(sheet: Sheet, name: str) -> list[tuple[str, str]]:
+    """[(input's name, pattern)]: which cells of which matrices make one cell of this line."""
+    line = sheet[name]
+    return list(zip(line.inputs, line.operation.reads, strict=True)) if isinstance(line, Stage) else []
+
+
+def work(
+    sheet: Sheet, values: Mapping[str, NDArray[Any]], name: str, i: int, j: int, show: Show = _show
+) -> Work:
+    """The arithmetic of cell (i, j) of a line, counted from 0, with the numbers that made it."""
+    line = sheet[name]
+    value = values[name]
+    if isinstance(line, Given):
+        text = ("0" if value[i, j] else "−∞") if line.is_rule else show(float(value[i, j]))
+        return Work(f"{text}, given", (rf"{cell(line.symbol, i, j)} &= {tex(text)} \quad \text{{given}}",))
+    return line.operation.work(
+        [values[n] for n in line.inputs],
+        i,
+        j,
+        show,
+        name=cell(line.symbol, i, j),
+        result=float(value[i, j] if value.ndim > 1 else value[i]),
+        part=values[line.part] if line.part else None,
+        titles=tuple(sheet[n].title for n in line.inputs),
+        symbols=tuple(sheet[n].symbol for n in line.inputs),
+    )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one stage takes: operations on numbers (a multiply-add is 2), bytes read and written."""
+
+    name: str
+    operations: int
+    bytes_read: int
+    bytes_written: int
+
+    @property
+    def bytes(self) -> int:
+        return self.bytes_read + self.bytes_written
+
+
+def cost(sheet: Sheet, sizes: Mapping[str, int]) -> tuple[Cost, ...]:
+    """One Cost per stage, from axis sizes such as {"query": 7, "key": 7, "d_k": 3, "d_v": 2}.
+
+    Every stage is counted as if it read its inputs from memory and wrote its result back, 8 bytes a
+    number and 1 byte an entry of a rule. Raises ValueError naming an axis without a size.
+    """
+    lacking = {axis for line in sheet for axis in line.axes} - set(sizes)
+    if lacking:
+        raise ValueError(f"sizes has no {', '.join(sorted(lacking))}")
+    shapes = {line.name: tuple(sizes[axis] for axis in line.axes) for line in sheet}
+    rules = {line.name for line in sheet.given if line.is_rule}
+
+    def size(name: str) -> int:
+        return prod(shapes[name]) * (1 if name in rules else NUMBER_BYTES)
+
+    return tuple(
+        Cost(s.name, s.operation.flops([shapes[n] for n in s.inputs]), sum(map(size, s.inputs)), size(s.name))
+        for s in sheet.stages
+    )
