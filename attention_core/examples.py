@@ -87,13 +87,14 @@ def matrix(example: Example, name: str, rows: int, columns: int, seed: int | Non
     return _read_only(result)
 
 
-def token(example: Example, i: int, side: str = "key") -> str:
+def token(example: Example, i: int, *, query: bool = False) -> str:
     """The word at position i (from 0): the example's own, then its continuation, then t17, t18, …
 
-    side "query" reads the queries' own words where the example has them.
+    With `query`, the queries' own words where the example has them.
     """
-    queries = side == "query" and example.query_tokens is not None
-    words = (example.query_tokens or ()) if queries else example.tokens + example.continuation
+    words = example.tokens + example.continuation
+    if query and example.query_tokens is not None:
+        words = example.query_tokens
     return words[i] if i < len(words) else f"t{i + 1}"
 
 
@@ -141,8 +142,9 @@ _IN_READING_ORDER = (
         ),
         way="x",
         tokens=("the", "cat", "sat", "down"),
-        continuation=tuple(
-            ["on", "the", "warm", "mat", "and", "then", "slept", "until", "the", "rain", "had", "stopped"]
+        continuation=(
+            *("on", "the", "warm", "mat", "and", "then"),
+            *("slept", "until", "the", "rain", "had", "stopped"),
         ),
         base=_base(
             x="1 0 1; 0 2 1; 1 1 0; 2 0 -1",
@@ -215,7 +217,7 @@ _IN_READING_ORDER = (
         note=(
             "X holds the word in three columns and the position in five. The positions meet at the token "
             "before, and V passes on its word: row 4 of the output says that C stood before the second A. "
-            "Make the last 1 of row 3 of X a 0, and that weight is gone."
+            "Make the last 1 in row 3 of X a 0, and row 4 finds nothing and looks at all four alike."
         ),
         way="x",
         tokens=("A", "B", "C", "A", "B"),
@@ -237,7 +239,7 @@ _IN_READING_ORDER = (
         note=(
             "X holds each word and the word before it, which the first layer found. The second A looks for "
             "a token that followed an A, finds B, and passes B on: a guess at what comes next. "
-            "Make the second 1 of row 2 of X a 0, and the guess is gone."
+            "Make the second 1 in row 2 of X a 0, and the guess is gone."
         ),
         way="x",
         tokens=("A", "B", "C", "A", "B"),
@@ -254,9 +256,9 @@ _IN_READING_ORDER = (
         name="brackets",
         title="Matching brackets",
         note=(
-            "The columns of X are: opens, closes, depth 1, depth 2, position. The score adds 20 for the same "
-            "depth, 20 for an opening bracket and 3 for each place to the right, so that each closing bracket "
-            "finds its own. Make the 6s in W_Q −6, and the earliest of the same depth wins."
+            "The columns of X are: opens, closes, depth 1, depth 2, position. The score adds 20 for the "
+            "same depth, 20 for an opening bracket and 3 for each place to the right, so that each closing "
+            "bracket finds its own. Make both 6 in W_Q −6, and the earliest of the same depth wins."
         ),
         way="x",
         tokens=("(", "(", ")", ")", "(", ")", "(", ")"),
@@ -274,8 +276,8 @@ _IN_READING_ORDER = (
         title="Plain average",
         note=(
             "W_Q is 0, so that all scores are equal and each output is the average of the values up to its "
-            "row. Without the mask every row is the average of all four. Make one number of W_Q a 2, and that "
-            "row still averages, because the keys are all equal: change a key too."
+            "row. Without the mask every row averages all four. Make the last number of W_Q a 2 and the last "
+            "of W_K a 3, and row 4 prefers d."
         ),
         way="x",
         tokens=("a", "b", "c", "d"),
@@ -292,8 +294,9 @@ _IN_READING_ORDER = (
         name="pronoun",
         title="What “it” refers to",
         note=(
-            "The columns of X are: noun, pronoun, living (negative for a place). “it” matches nouns, and living "
-            "ones more: “animal” gets nearly all its weight. Make 2.12 in W_Q −2.12, and “street” gets it."
+            "The columns of X are: noun, pronoun, living (negative for a place). “it” matches nouns, living "
+            "ones more, so that “animal” gets nearly all its weight. Make 2.12 in W_Q −2.12, and “street” "
+            "gets it."
         ),
         way="x",
         tokens=("animal", "crossed", "the", "street", "because", "it", "was", "tired"),
