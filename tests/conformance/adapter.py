@@ -1,0 +1,217 @@
+"""The core behind the vocabulary of OPS.md: one function per op, fn(inputs, attributes) -> outputs.
+
+Everything that is a matter of wire format stays here: numbers of other widths (computed in float64, given
+back in the type they came in), heads packed into features, caches, ONNX's attribute names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import attention_core as core
+from attention_core import attention, log_softmax, softmax, tensor_scatter
+from attention_core.masks import causal, chunked, padding, prefix, segments, window
+
+Arrays = Mapping[str, NDArray[Any]]
+Attributes = Mapping[str, Any]
+Outputs = dict[str, NDArray[Any]]
+
+
+def Attention(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """ONNX's operator: Y, present_key, present_value and, by mode, the scores after one of four stages."""
+    q, k, v = inputs["Q"], inputs["K"], inputs["V"]
+    packed = q.ndim == 3
+    if packed:
+        q = _unpacked(q, attributes["q_num_heads"])
+        k, v = (_unpacked(a, attributes["kv_num_heads"]) for a in (k, v))
+    if "past_key" in inputs:
+        k = np.concatenate([inputs["past_key"], k], axis=-2)
+        v = np.concatenate([inputs["past_value"], v], axis=-2)
+    trace = _attend(q, k, v, inputs, attributes)
+    stage = (trace.scaled, trace.capped, trace.masked, trace.weights)[attributes["qk_matmul_output_mode"]]
+    output = trace.output.swapaxes(-2, -3) if packed else trace.output
+    return {
+        "Y": _like(output.reshape(*output.shape[:2], -1) if packed else output, q),
+        "present_key": k,
+        "present_value": v,
+        "qk_matmul_output": _like(stage, q),
+    }
+
+
+def AttentionTrace(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """Every stage, for any leading axes."""
+    q = inputs["Q"]
+    trace = _attend(q, inputs["K"], inputs["V"], inputs, attributes)
+    stages = {
+        name: getattr(trace, name) for name in ("scores", "scaled", "capped", "masked", "weights", "output")
+    }
+    return {name: _like(stage, q) for name, stage in (stages | {"logsumexp": trace.lse}).items()}
+
+
+def FlexAttention(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """Attention with one change to the scaled scores and one to the weights."""
+    q, k, v = inputs["Q"], inputs["K"], inputs["V"]
+    change = _changed_scores(attributes["score_mod"], q.shape[-2], k.shape[-2])
+    trace = attention(_wide(q), _wide(k), _wide(v), scale=attributes["scale"], **change)
+    return {"Y": _like(_factor(attributes["prob_mod"]) * trace.weights @ trace.v, q)}
+
+
+def Mask(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """The boolean arrays of masks.py by the names that others use."""
+    n_q, n_k, offset = attributes["n_q"], attributes["n_k"], attributes.get("offset", 0)
+    frontier = causal(n_q, n_k, offset=offset)
+    everywhere = np.ones((n_q, n_k), dtype=bool)
+    kinds: dict[str, Callable[[], NDArray[np.bool_]]] = {
+        "causal": lambda: frontier,
+        "sliding_window": lambda: window(
+            n_q, n_k, left=attributes["window"] - bool(attributes.get("counts_self", 0)), offset=offset
+        ),
+        "chunked": lambda: chunked(n_q, n_k, size=attributes["chunk"], offset=offset),
+        "prefix": lambda: prefix(n_k, attributes["prefix"]) | frontier,
+        "padding": lambda: padding(inputs["lengths"], n_k, side=attributes.get("side", "right")) & everywhere,
+        "segments": lambda: segments(_queries(inputs["segments"], n_q, offset), inputs["segments"]),
+    }
+    if attributes["kind"] not in kinds:
+        raise NotImplementedError(f"mask kind {attributes['kind']}")
+    mask = kinds[attributes["kind"]]()
+    unites = attributes["kind"] == "prefix"  # a prefix opens keys that causal would close
+    return {"mask": mask & frontier if attributes.get("is_causal") and not unites else mask}
+
+
+def Softmax(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """Shares along an axis."""
+    a = inputs["input"]
+    return {"output": _like(softmax(_wide(a), attributes.get("axis", -1)), a)}
+
+
+def LogSoftmax(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """The logarithms of the shares."""
+    a = inputs["input"]
+    return {"output": _like(log_softmax(_wide(a), attributes.get("axis", -1)), a)}
+
+
+def TensorScatter(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """New rows in a cache."""
+    present = tensor_scatter(
+        inputs["past_cache"],
+        inputs["update"],
+        inputs.get("write_indices"),
+        axis=attributes["axis"],
+        mode=attributes["mode"],
+    )
+    return {"present_cache": present}
+
+
+def _attend(
+    q: NDArray[Any], k: NDArray[Any], v: NDArray[Any], inputs: Arrays, attributes: Attributes
+) -> core.AttentionTrace:
+    """The core's trace; the mask is all of: causal, window, the keys in use, and the mask given."""
+    n_k = k.shape[-2]
+    mask = _frontier(q.shape[-2], n_k, inputs, attributes)
+    if "nonpad_kv_seqlen" in inputs:
+        mask = mask & padding(inputs["nonpad_kv_seqlen"], n_k)[:, None]
+    given, bias = _mask_and_bias(inputs, n_k)
+    return attention(
+        _wide(q),
+        _wide(k),
+        _wide(v),
+        mask=mask if given is None else _joined(mask, given),
+        bias=bias,
+        scale=attributes["scale"],
+        softcap=attributes["softcap"] or None,
+    )
+
+
+def _frontier(n_q: int, n_k: int, inputs: Arrays, attributes: Attributes) -> NDArray[np.bool_]:
+    """(n_q, n_k) or (B, 1, n_q, n_k): causal and window, both moved by what came before the queries."""
+    left, right = (
+        None if attributes[f"{side}_window_size"] < 0 else attributes[f"{side}_window_size"]
+        for side in ("left", "right")
+    )
+
+    def rule(offset: int) -> NDArray[np.bool_]:
+        seen = window(n_q, n_k, left=left, right=right, offset=offset)
+        return seen & causal(n_q, n_k, offset=offset) if attributes["is_causal"] else seen
+
+    if "past_key" in inputs:
+        return rule(inputs["past_key"].shape[-2])
+    if "nonpad_kv_seqlen" in inputs:
+        return np.stack([rule(int(length) - n_q) for length in inputs["nonpad_kv_seqlen"]])[:, None]
+    return rule(0)
+
+
+def _mask_and_bias(inputs: Arrays, n_k: int) -> tuple[NDArray[np.bool_] | None, NDArray[np.float64] | None]:
+    """A boolean mask as it is; a float mask as numbers to add, and −∞ in it as a mask.
+
+    With nonpad_kv_seqlen a mask may leave out keys at the end, which are then closed.
+    """
+    mask = inputs.get("attn_mask")
+    if mask is None:
+        return None, None
+    short = n_k - mask.shape[-1]
+    if short > 0 and "nonpad_kv_seqlen" in inputs:
+        closed = False if mask.dtype == np.bool_ else -np.inf
+        mask = np.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, short)], constant_values=closed)
+    if mask.dtype.kind != "f":
+        return mask, None
+    return mask != -np.inf, np.where(mask == -np.inf, 0.0, mask.astype(np.float64))
+
+
+def _joined(rule: NDArray[np.bool_], given: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Both rules at once; a given mask of another size stays as it is, for the core to refuse."""
+    try:
+        return rule & given
+    except ValueError:
+        return given
+
+
+def _changed_scores(change: Mapping[str, Any] | None, n_q: int, n_k: int) -> dict[str, Any]:
+    """FlexAttention's score_mod as the core's arguments."""
+    if change is None:
+        return {}
+    kind = change["kind"]
+    if kind == "softcap":
+        return {"softcap": change["value"]}
+    if kind == "add":
+        return {"bias": np.full((n_q, n_k), change["value"])}
+    if kind.startswith("causal"):
+        return {"mask": causal(n_q, n_k)}
+    if kind.startswith("relative"):
+        distance = np.arange(n_q)[:, None] - np.arange(n_k)[None, :]
+        return {"bias": distance * change.get("value", 1.0)}
+    raise NotImplementedError(f"score_mod {kind}")
+
+
+def _factor(change: Mapping[str, Any] | None) -> float:
+    """FlexAttention's prob_mod: the number that every weight is multiplied by."""
+    if change is None:
+        return 1.0
+    kind = change["kind"]
+    if kind in ("scale", "mul", "multiply"):
+        return float(change["value"])
+    raise NotImplementedError(f"prob_mod {kind}")
+
+
+def _queries(ids: NDArray[Any], n_q: int, offset: int) -> NDArray[Any]:
+    """The segments of the queries: n_q positions from the offset on."""
+    return ids[..., offset : offset + n_q]
+
+
+def _unpacked(a: NDArray[Any], heads: int) -> NDArray[Any]:
+    """(B, n, heads · d) -> (B, heads, n, d): heads are cut from the features, not from the positions."""
+    batch, n, features = a.shape
+    return a.reshape(batch, n, heads, features // heads).swapaxes(1, 2)
+
+
+def _wide(a: NDArray[Any]) -> NDArray[np.float64]:
+    return a.astype(np.float64)
+
+
+def _like(a: NDArray[Any], model: NDArray[Any]) -> NDArray[Any]:
+    """a in the type of the model; a number too large for it becomes ∞."""
+    with np.errstate(over="ignore"):
+        return a.astype(model.dtype)
