@@ -1,0 +1,192 @@
+"""The board: every matrix of a sheet as a table whose cells are a heat map, edited in place.
+
+What the browser is told is a `Board`; what it says back is a list of operations, each with a number
+that counts up. Python applies the ones after `ack` in order, exactly once, and answers with the new
+ack; the browser keeps the rest and tells them again. So nothing is lost or applied twice, whatever
+runs Streamlit merges, and numbers are parsed in Python only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import streamlit as st
+
+from attention_ui import theme
+
+HERE = Path(__file__).parent
+NAME = "attention_board"
+
+Operation = list[Any]
+Pattern = Literal["row", "column", "cell", "swapped", "all"]
+
+# what follows the number and the kind: s a text, n a count from 0
+ARGUMENTS = {
+    "edit": "snns",
+    "paste": "snns",
+    "toggle": "snn",
+    "select": "snn",
+    "step": "n",
+    "undo": "",
+    "redo": "",
+    "reset": "",
+    "new": "",
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One matrix. Everything shown is text made in Python; rows and columns count from 0."""
+
+    name: str  # accessible name: "K transposed"
+    cells: Sequence[Sequence[str]]  # as shown
+    label: Sequence[tuple[str, str]] = ()  # title in pieces: (text, "" | "sub" | "sup"); empty: the name
+    size: str = ""  # "2 × 4"
+    dims: str = ""  # "d_k × n_k"
+    role: str = "plain"  # a key of theme.ROLES
+    kind: Literal["given", "computed", "switch"] = "computed"
+    rows: Sequence[str] = ()  # tokens; empty: numbered from 1
+    cols: Sequence[str] = ()
+    row_axis: str = ""
+    col_axis: str = ""
+    exact: Sequence[Sequence[str]] | None = None  # what the editor opens with and what is copied
+    levels: Sequence[Sequence[int | None]] | None = None  # theme.levels; None in a cell: no number, hatched
+    clipped: Sequence[tuple[int, int]] = ()  # cells beyond the colour range
+    scale: Literal["signed", "weight", "none"] = "signed"
+    legend: str = ""  # "colour −4 to 4"
+    width: int = 5  # characters of the widest cell to come, so that columns never jump
+    reads: Sequence[tuple[str, Pattern]] = ()  # (grid id, which of its cells make cell (i, j))
+    sums: Sequence[str] | None = None
+    sums_label: str = "row sum"
+    notes: Mapping[int, str] = field(default_factory=dict)  # beside a row: {2: "may look nowhere"}
+    meaning: str = ""  # one sentence
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What stands together: a result, its left factor beside it and its top factor above it.
+
+    Ids in `echo` are drawn as quiet copies, because the matrix itself stands elsewhere.
+    """
+
+    result: str
+    left: str | None = None
+    top: str | None = None
+    corner: str | None = None
+    echo: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Message:
+    """A sentence about a cell; `id` differs for each one said. A refused edit also marks the cell."""
+
+    id: int
+    grid: str
+    row: int
+    col: int
+    text: str
+    kind: Literal["refused", "note"] = "refused"
+
+
+@dataclass(frozen=True)
+class Toolbar:
+    """Which buttons can be pressed, and the seed of the numbers (0: the example's own)."""
+
+    undo: bool = False
+    redo: bool = False
+    reset: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The titles of the steps; `now` counts from 1."""
+
+    titles: Sequence[str]
+    now: int
+
+
+@dataclass(frozen=True)
+class Board:
+    """Everything the board shows, and how far the browser's operations have been applied."""
+
+    grids: Mapping[str, Grid]
+    layout: Sequence[Sequence[Unit]]
+    session: str
+    ack: int = 0
+    toolbar: Toolbar | None = None
+    steps: Steps | None = None
+    selected: tuple[str, int, int] | None = None
+    messages: Sequence[Message] = ()
+
+    def data(self, key: str) -> dict[str, Any]:
+        """The board as JSON-ready data; `key` tells the browser whose operations it keeps."""
+        selected = self.selected and dict(zip(("grid", "row", "col"), self.selected, strict=True))
+        return vars(self) | {
+            "key": key,
+            "grids": {name: vars(grid) for name, grid in self.grids.items()},
+            "layout": [[vars(unit) for unit in line] for line in self.layout],
+            "toolbar": self.toolbar and vars(self.toolbar),
+            "steps": self.steps and vars(self.steps),
+            "selected": selected,
+            "messages": [vars(message) for message in self.messages],
+        }
+
+
+def _read(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
+
+
+STYLE = theme.css(".board") + "\n" + _read("board.css")
+PROGRAM = _read("board.js")
+
+_component = st.components.v2.component(NAME, js=PROGRAM, css=STYLE, isolate_styles=True)
+
+
+def draw(board: Board, key: str) -> list[Operation]:
+    """Draw the board and return the operations that this board has not taken yet."""
+    result = _component(
+        key=key, data=board.data(key), default={"ops": None}, on_ops_change=_nothing, width="stretch"
+    )
+    return operations(result.ops, board.session, board.ack)
+
+
+def pending(key: str, session: str, ack: int) -> list[Operation]:
+    """The operations that wait under a board's key, for a script that applies them before it draws."""
+    state = st.session_state.get(key)
+    return operations(state.get("ops"), session, ack) if isinstance(state, Mapping) else []
+
+
+def operations(told: object, session: str, ack: int) -> list[Operation]:
+    """The well-formed operations of this session after number ack, in order, each once.
+
+    `told` comes from a browser, so anything that is not an operation is left out.
+    """
+    if not isinstance(told, Mapping) or told.get("session") != session:
+        return []
+    listed = told.get("ops")
+    fresh = [list(op) for op in listed if _is_operation(op)] if isinstance(listed, list) else []
+    by_number = {op[0]: op for op in fresh if op[0] > ack}
+    return [by_number[number] for number in sorted(by_number)]
+
+
+def _is_operation(op: object) -> bool:
+    if not isinstance(op, list | tuple) or len(op) < 2 or not _is_count(op[0]) or not isinstance(op[1], str):
+        return False
+    kinds = ARGUMENTS.get(op[1])
+    return kinds is not None and len(op) == 2 + len(kinds) and all(map(_fits, kinds, op[2:]))
+
+
+def _fits(kind: str, value: object) -> bool:
+    return isinstance(value, str) if kind == "s" else _is_count(value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _nothing() -> None:
+    """Streamlit keeps a component's state only where it is told whom to call."""
