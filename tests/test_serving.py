@@ -143,8 +143,8 @@ def test_no_connection_holds_small_packets_back(server: Server) -> None:
 
 def test_a_page_from_elsewhere_is_refused_and_nothing_is_asked_outside(server: Server) -> None:
     for origin in ("https://elsewhere.example", "http://localhost:1", "null"):
-        with pytest.raises(InvalidStatus) as refused:
-            server.tab(origin=origin)
+        with pytest.raises(InvalidStatus) as refused, server.tab(origin=origin):
+            pass
         assert refused.value.response.status_code == 403
     assert server.look_inside()["asked_outside"] == []
 
