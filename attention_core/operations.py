@@ -44,20 +44,19 @@ class Operation:
     reads: tuple[str, ...]
     work: Callable[..., Work]
     flops: Callable[[Sequence[Shape]], int]
-    helper: Callable[..., Array] | None = None  # a function that `code` calls
 
 
-def matmul(a: Array, b: Array, part: Array | None = None) -> Array:
-    """a @ b; where `part` is −∞, that entry of b takes no part in that row, not even as 0 × NaN.
+def matmul(a: Array, b: Array, masked: Array | None = None) -> Array:
+    """a @ b; where `masked` is −∞, that row of b takes no part, not even as 0 × NaN.
 
-    a (…, n, m), b (…, m, d), part (…, n, m) -> (…, n, d).
+    a (…, n, m), b (…, m, d), masked (…, n, m) -> (…, n, d).
     """
     finite = np.isfinite(b)
-    if part is None or finite.all():
+    if masked is None or finite.all():
         return a @ b
     result: Array = np.matmul(a, np.where(finite, b, 0.0))
     for j in np.flatnonzero(~finite.swapaxes(-1, -2).reshape(-1, b.shape[-2]).all(axis=0)):
-        met = (part[..., :, j, None] != -np.inf) & ~finite[..., None, j, :]
+        met = (masked[..., :, j, None] != -np.inf) & ~finite[..., None, j, :]
         result = result + np.where(met, a[..., :, j, None] * b[..., None, j, :], 0.0)
     return result
 
@@ -80,7 +79,18 @@ def _add(a: Array, b: Array) -> Array:
 
 
 def _mask(a: Array, may_look: Truth) -> Array:
+    if may_look.all():
+        return _same_matrix(a, np.broadcast_to(a, np.broadcast_shapes(a.shape, may_look.shape)))
     return _same_matrix(a, np.where(may_look, a, -np.inf))
+
+
+def _logsumexp(a: Array, weights: Array | None = None) -> Array:
+    """logsumexp of the rows; the largest weight of a row is e^0 / Σ, so its logarithm gives Σ again."""
+    if weights is None:
+        return logsumexp(a)
+    top = a.max(axis=-1, initial=-np.inf)
+    result: Array = np.where(np.isinf(top), top, top - np.log(weights.max(axis=-1, initial=0.0)))
+    return result
 
 
 def _same_matrix(a: Array, result: Array) -> Array:
@@ -103,95 +113,36 @@ def _matmul_flops(shapes: Sequence[Shape]) -> int:
 
 
 def _op(
-    name: str,
-    compute: Any,
-    latex: str,
-    code: str,
-    torch: str,
-    reads: str,
-    work: Any,
-    flops: Any,
-    helper: Any = None,
+    name: str, compute: Any, reads: str, work: Any, flops: Any, *, latex: str, code: str, torch: str = ""
 ) -> Operation:
-    return Operation(name, compute, latex, code, torch, tuple(reads.split()), work, flops, helper)
+    return Operation(name, compute, latex, code, torch or code, tuple(reads.split()), work, flops)
 
 
-MATMUL = _op(
-    "product", matmul, r"{0}\,{1}", "{0} @ {1}", "{0} @ {1}", "row column", worked.dot, _matmul_flops
-)
-TRANSPOSE = _op(
-    "transpose",
-    _transpose,
-    r"{0}^\top",
-    "{0}.swapaxes(-1, -2)",
-    "{0}.transpose(-1, -2)",
-    "swapped",
-    worked.swap,
-    _per_cell(0),
-)
-KEEP = _op("no change", _keep, "{0}", "{0}", "{0}", "cell", worked.keep, _per_cell(0))
-DIVIDE = _op(
-    "division",
-    np.divide,
-    r"\frac{{{0}}}{{{1}}}",
-    "{0} / {1}",
-    "{0} / {1}",
-    "cell all",
-    worked.quotient,
-    _per_cell(1),
-)
-SCALE = _op(
-    "multiplication by a number",
-    np.multiply,
-    r"{1}\,{0}",
-    "{0} * {1}",
-    "{0} * {1}",
-    "cell all",
-    worked.times,
-    _per_cell(1),
-)
-SOFTCAP = _op(
-    "soft cap",
-    _softcap,
-    r"{1}\,\tanh\left(\frac{{{0}}}{{{1}}}\right)",
-    "{1} * np.tanh({0} / {1})",
-    "{1} * torch.tanh({0} / {1})",
-    "cell all",
-    worked.capped,
-    _per_cell(3),
-)
-ADD = _op("sum", _add, "{0} + {1}", "{0} + {1}", "{0} + {1}", "cell cell", worked.plus, _per_cell(1))
-MASK = _op(
-    "mask",
-    _mask,
-    "{0} + {1}",
-    "np.where({1}, {0}, -np.inf)",
-    "{0}.masked_fill(~{1}, -torch.inf)",
-    "cell cell",
-    worked.mask,
-    _per_cell(1),
-)
-SOFTMAX = _op(
-    "softmax",
-    softmax,
-    r"\operatorname{{softmax}}\left({0}\right)",
-    "softmax({0})",
-    "torch.softmax({0}, dim=-1)",
-    "row",
-    worked.share,
-    _per_cell(5),
-    softmax,
-)
-LOGSUMEXP = _op(
-    "log-sum-exp",
-    logsumexp,
-    r"\log \textstyle\sum e^{{{0}}}",
-    "logsumexp({0})",
-    "torch.logsumexp({0}, dim=-1)",
-    "row",
-    worked.log_sum,
-    _per_cell(4),
-    logsumexp,
-)
+# fmt: off
+MATMUL = _op("product", matmul, "row column", worked.dot, _matmul_flops,
+             latex=r"{0}\,{1}", code="{0} @ {1}")
+TRANSPOSE = _op("transpose", _transpose, "swapped", worked.swap, _per_cell(0),
+                latex=r"{0}^\top", code="{0}.swapaxes(-1, -2)")
+KEEP = _op("no change", _keep, "cell", worked.keep, _per_cell(0),
+           latex="{0}", code="{0}")
+DIVIDE = _op("division", np.divide, "cell all", worked.quotient, _per_cell(1),
+             latex=r"\frac{{{0}}}{{{1}}}", code="{0} / {1}")
+SCALE = _op("multiplication by a number", np.multiply, "cell all", worked.times, _per_cell(1),
+            latex=r"{1}\,{0}", code="{0} * {1}")
+SOFTCAP = _op("soft cap", _softcap, "cell all", worked.capped, _per_cell(3),
+              latex=r"{1}\,\tanh\left(\frac{{{0}}}{{{1}}}\right)",
+              code="{1} * np.tanh({0} / {1})", torch="{1} * torch.tanh({0} / {1})")
+ADD = _op("sum", _add, "cell cell", worked.plus, _per_cell(1),
+          latex="{0} + {1}", code="{0} + {1}")
+MASK = _op("mask", _mask, "cell cell", worked.mask, _per_cell(1),
+           latex="{0} + {1}",
+           code="np.where({1}, {0}, -np.inf)", torch="{0}.masked_fill(~{1}, -torch.inf)")
+SOFTMAX = _op("softmax", softmax, "row", worked.share, _per_cell(5),
+              latex=r"\operatorname{{softmax}}\left({0}\right)",
+              code="softmax({0})", torch="torch.softmax({0}, dim=-1)")
+LOGSUMEXP = _op("log-sum-exp", _logsumexp, "row", worked.log_sum, _per_cell(4),
+                latex=r"\log \textstyle\sum e^{{{0}}}",
+                code="logsumexp({0})", torch="torch.logsumexp({0}, dim=-1)")
+# fmt: on
 
 OPERATIONS = (MATMUL, TRANSPOSE, KEEP, DIVIDE, SCALE, SOFTCAP, ADD, MASK, SOFTMAX, LOGSUMEXP)

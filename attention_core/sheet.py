@@ -51,7 +51,7 @@ class Stage:
     meaning: str
     look: str
     step: int
-    part: str = ""  # an earlier line; where it is −∞ that term takes no part in the product
+    aside: str = ""  # a line that computing also looks at, without its being part of the formula
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def run(sheet: Sheet, given: Mapping[str, ArrayLike]) -> dict[str, NDArray[Any]]
     }
     with np.errstate(all="ignore"):
         for stage in sheet.stages:
-            inputs = [values[name] for name in (*stage.inputs, *((stage.part,) if stage.part else ()))]
+            inputs = [values[name] for name in (*stage.inputs, *((stage.aside,) if stage.aside else ()))]
             try:
                 values[stage.name] = np.asarray(stage.operation.compute(*inputs))
             except ValueError as error:
@@ -146,7 +146,7 @@ def work(
         show,
         name=cell(line.symbol, i, j),
         result=float(value[i, j] if value.ndim > 1 else value[i]),
-        part=values[line.part] if line.part else None,
+        aside=values[line.aside] if line.aside else None,
         titles=tuple(sheet[n].title for n in line.inputs),
         symbols=tuple(sheet[n].symbol for n in line.inputs),
     )

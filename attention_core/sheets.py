@@ -9,7 +9,7 @@ softmax. The cap is cap · tanh(s / cap), as in Gemma 2.
 from __future__ import annotations
 
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from attention_core.operations import (
     ADD,
@@ -22,158 +22,122 @@ from attention_core.operations import (
     SOFTCAP,
     SOFTMAX,
     TRANSPOSE,
+    Operation,
 )
 from attention_core.sheet import Given, Mark, Sheet, Stage
 
 Scaling = Literal["sqrt", "number", "none"]
-TABLE = ("query", "key")
 
 
 def _mark(text: str, sub: str = "", sup: str = "") -> Mark:
     return tuple(piece for piece in ((text, ""), (sub, "sub"), (sup, "sup")) if piece[0])
 
 
-X = Given(
-    "x",
-    "X",
-    _mark("X"),
-    "X",
-    ("token", "d_model"),
+def _given(
+    name: str, symbol: str, mark: Mark, title: str, axes: str, step: int, says: tuple[str, str], **more: Any
+) -> Given:
+    return Given(name, symbol, mark, title, tuple(axes.split()), *says, step, **more)
+
+
+def _stage(
+    line: tuple[str, str, Mark, str, str, int],
+    operation: Operation,
+    inputs: str,
+    says: tuple[str, str],
+    aside: str = "",
+) -> Stage:
+    name, symbol, mark, title, axes, step = line
+    return Stage(
+        name, symbol, mark, title, operation, tuple(inputs.split()), tuple(axes.split()), *says, step, aside
+    )
+
+
+# fmt: off
+X = _given("x", "X", _mark("X"), "X", "token d_model", 1, (
     "One number of the vector that stands for a token.",
-    "One row per token. Everything below is computed from these rows.",
-    1,
-)
-W_Q = Given(
-    "w_q",
-    "W_Q",
-    _mark("W", "Q"),
-    "W_Q",
-    ("d_model", "d_k"),
-    "How much feature r of X counts towards feature c of Q.",
-    "The same matrix is used for every token. In a model its numbers are learned.",
-    2,
-)
-W_K = Given(
-    "w_k",
-    "W_K",
-    _mark("W", "K"),
-    "W_K",
-    ("d_model", "d_k"),
-    "How much feature r of X counts towards feature c of K.",
-    "It has as many columns as W_Q, because queries and keys will be compared.",
-    2,
-)
-W_V = Given(
-    "w_v",
-    "W_V",
-    _mark("W", "V"),
-    "W_V",
-    ("d_model", "d_v"),
-    "How much feature r of X counts towards feature c of V.",
-    "Its number of columns is free: values are never compared with queries or keys.",
-    2,
-)
+    "One row per token. Everything below is computed from these rows."))
+W_Q = _given("w_q", "W_Q", _mark("W", "Q"), "W_Q", "d_model d_k", 2, (
+    "How much one feature of X counts towards one feature of Q.",
+    "The same matrix is used for every token. In a model its numbers are learned."))
+W_K = _given("w_k", "W_K", _mark("W", "K"), "W_K", "d_model d_k", 2, (
+    "How much one feature of X counts towards one feature of K.",
+    "It has as many columns as W_Q, because queries and keys will be compared."))
+W_V = _given("w_v", "W_V", _mark("W", "V"), "W_V", "d_model d_v", 2, (
+    "How much one feature of X counts towards one feature of V.",
+    "Its number of columns is free: values are never compared with queries or keys."))
 
-_Q = ("q", "Q", _mark("Q"), "Q")
-_K = ("k", "K", _mark("K"), "K")
-_V = ("v", "V", _mark("V"), "V")
-_Q_SAYS = (
-    "Feature r of query i: the numbers that query i is compared by.",
-    "One row per query. Row i will be multiplied with every key.",
-)
-_K_SAYS = (
-    "Feature r of key j: the numbers that key j is compared by.",
-    "One row per key. Keys need as many features as queries have.",
-)
-_V_SAYS = (
-    "Feature c of value j: what key j contributes when it is given weight.",
-    "One row per key. Values may have any number of features.",
-)
+_Q = ("q", "Q", _mark("Q"), "Q", "query d_k", 2)
+_K = ("k", "K", _mark("K"), "K", "key d_k", 2)
+_V = ("v", "V", _mark("V"), "V", "key d_v", 2)
+_Q_SAYS = ("One of the numbers that query i is compared by.",
+           "One row per query. Each row will meet every key.")
+_K_SAYS = ("One of the numbers that key j is compared by.",
+           "One row per key, with as many features as a query has.")
+_V_SAYS = ("One of the numbers that key j contributes where it is given weight.",
+           "One row per key, with any number of features.")
 
-_SCALARS = {
-    "divisor": Given(
-        "divisor",
-        r"\sqrt{d_k}",
-        _mark("√d", "k"),
-        "Divisor",
-        (),
-        "The square root of the number of features of a key.",
-        "It is the same number for the whole table.",
-        5,
-    ),
-    "scale": Given(
-        "scale",
-        "c",
-        _mark("c"),
-        "Scale",
-        (),
-        "The number that every score is multiplied by.",
-        "1 keeps the scores; 1/√d_k is the usual choice.",
-        5,
-    ),
-    "softcap": Given(
-        "softcap",
-        "t",
-        _mark("t"),
-        "Soft cap",
-        (),
-        "The size that no capped score exceeds.",
-        "A large cap changes almost nothing, a small one flattens the row.",
-        5,
-    ),
-}
-_BIAS = Given(
-    "bias",
-    "B",
-    _mark("B"),
-    "Bias",
-    TABLE,
+DIVISOR = _given("divisor", r"\sqrt{d_k}", _mark("√d", "k"), "Divisor", "", 5, (
+    "The square root of the number of features of a key.",
+    "One number for the whole table."))
+SCALE_NUMBER = _given("scale", "c", _mark("c"), "Scale", "", 5, (
+    "The number that every score is multiplied by.",
+    "1 keeps the scores; 1/√d_k is the usual choice."))
+CAP = _given("softcap", "t", _mark("t"), "Soft cap", "", 5, (
+    "The size that no capped score exceeds.",
+    "A large cap changes little, a small one flattens every row."))
+BIAS = _given("bias", "B", _mark("B"), "Bias", "query key", 6, (
     "The number added to the score of query i and key j.",
-    "The same number added to a whole row changes no weight.",
-    6,
-)
-_MASK = Given(
-    "mask",
-    "M",
-    _mark("M"),
-    "Mask",
-    TABLE,
+    "The same number added to a whole row changes no weight."))
+RULE = _given("mask", "M", _mark("M"), "Mask", "query key", 6, (
     "0 where query i may look at key j, −∞ where it may not.",
-    "Row by row: which keys are open to this query.",
-    6,
-    is_rule=True,
-)
+    "Row by row: which keys are open to this query."), is_rule=True)
 
-_SCALED = ("scaled", r"S_{\text{scaled}}", _mark("S", "scaled"), "Scaled scores")
-_SCALINGS = {
-    "sqrt": Stage(
-        *_SCALED,
-        DIVIDE,
-        ("scores", "divisor"),
-        TABLE,
+_TABLE = "query key"
+_SCORES = ("scores", "S", _mark("S"), "Scores", _TABLE, 4)
+_SCALED = ("scaled", r"S_{\text{scaled}}", _mark("S", "scaled"), "Scaled scores", _TABLE, 5)
+_CAPPED = ("capped", r"S_{\text{capped}}", _mark("S", "capped"), "Capped scores", _TABLE, 5)
+_BIASED = ("biased", r"S_{\text{biased}}", _mark("S", "biased"), "Biased scores", _TABLE, 6)
+_MASKED = ("masked", r"S_{\text{masked}}", _mark("S", "masked"), "Masked scores", _TABLE, 6)
+
+PROJECTIONS = (
+    _stage(_Q, MATMUL, "x w_q", _Q_SAYS),
+    _stage(_K, MATMUL, "x w_k", _K_SAYS),
+    _stage(_V, MATMUL, "x w_v", _V_SAYS),
+)
+TRANSPOSED = _stage(("k_t", r"K^\top", _mark("K", sup="⊤"), "K transposed", "d_k key", 3), TRANSPOSE, "k", (
+    "One of the numbers that key j is compared by, now in column j.",
+    "Each key has become a column, so that a row of Q can meet it."))
+SCORES = _stage(_SCORES, MATMUL, "q k_t", (
+    "The dot product of query i and key j: how well they match.",
+    "A score may be negative or large; only differences within a row will matter."))
+SCALINGS = {
+    "sqrt": _stage(_SCALED, DIVIDE, "scores divisor", (
         "The score of query i and key j, divided by √d_k.",
-        "The order within a row stays the same; the distances shrink, unless d_k is 1.",
-        5,
-    ),
-    "number": Stage(
-        *_SCALED,
-        SCALE,
-        ("scores", "scale"),
-        TABLE,
+        "The order within a row stays the same; unless d_k is 1, the differences shrink.")),
+    "number": _stage(_SCALED, SCALE, "scores scale", (
         "The score of query i and key j, multiplied by the chosen number.",
-        "Above 1 the scores of a row move apart, below 1 they move together.",
-        5,
-    ),
-    "none": Stage(
-        *_SCALED,
-        KEEP,
-        ("scores",),
-        TABLE,
+        "A number above 1 pulls the scores of a row apart, one between 0 and 1 brings them together.")),
+    "none": _stage(_SCALED, KEEP, "scores", (
         "The score of query i and key j, not scaled.",
-        "Scaling is switched off, so these are the scores themselves.",
-        5,
-    ),
+        "Scaling is switched off, so these are the scores themselves.")),
 }
+_CAPPED_SAYS = ("The scaled score, bent so that it stays between −t and t.",
+                "Small scores hardly change; large ones come close to the cap.")
+_BIASED_SAYS = ("The score so far plus the bias of query i and key j.",
+                "A positive bias favours the key, a negative one holds it back.")
+_MASKED_SAYS = ("The score of query i and key j, or −∞ where query i may not look.",
+                "Wherever a score has become −∞, the weight will be exactly 0.")
+WEIGHTS = _stage(("weights", "A", _mark("A"), "Weights", _TABLE, 7), SOFTMAX, "masked", (
+    "The share of its attention that query i gives to key j.",
+    "Every row adds up to 1, or to 0 where the query may look nowhere."))
+LOG_SUM = _stage(("lse", "L", _mark("L"), "Log-sum-exp", "query", 7), LOGSUMEXP, "masked", (
+    "The logarithm of the sum of e to the power of each masked score of row i.",
+    "It lies between the largest score of the row and that score plus the logarithm of the number of keys."),
+    aside="weights")
+OUTPUT = _stage(("output", "O", _mark("O"), "Output", "query d_v", 8), MATMUL, "weights v", (
+    "One feature of the average of all values, weighted by row i of the weights.",
+    "No number lies outside the range of the values that its row averages."), aside="masked")
+# fmt: on
 
 
 @cache
@@ -191,144 +155,22 @@ def attention_sheet(
     scores. softcap and bias add a stage each, lse the logarithm of each row's sum of exponentials.
     Raises ValueError for any other scaling.
     """
-    if scaling not in _SCALINGS:
-        raise ValueError(f"scaling is one of {', '.join(_SCALINGS)}, not {scaling!r}")
-    extra = [("divisor", scaling == "sqrt"), ("scale", scaling == "number"), ("softcap", softcap)]
-    given: list[Given] = (
-        [X, W_Q, W_K, W_V]
-        if from_x
-        else [
-            Given(*_Q, ("query", "d_k"), *_Q_SAYS, 2),
-            Given(*_K, ("key", "d_k"), *_K_SAYS, 2),
-            Given(*_V, ("key", "d_v"), *_V_SAYS, 2),
-        ]
+    if scaling not in SCALINGS:
+        raise ValueError(f"scaling is one of {', '.join(SCALINGS)}, not {scaling!r}")
+    matrices = (
+        (X, W_Q, W_K, W_V) if from_x else (_given(*_Q, _Q_SAYS), _given(*_K, _K_SAYS), _given(*_V, _V_SAYS))
     )
-    given += [_SCALARS[name] for name, wanted in extra if wanted]
-    given += [_BIAS] * bias + [_MASK]
+    numbers = {"sqrt": (DIVISOR,), "number": (SCALE_NUMBER,), "none": ()}[scaling]
+    given = (*matrices, *numbers, *(CAP,) * softcap, *(BIAS,) * bias, RULE)
 
-    stages: list[Stage] = (
-        []
-        if not from_x
-        else [
-            Stage(*_Q, MATMUL, ("x", "w_q"), ("query", "d_k"), *_Q_SAYS, 2),
-            Stage(*_K, MATMUL, ("x", "w_k"), ("key", "d_k"), *_K_SAYS, 2),
-            Stage(*_V, MATMUL, ("x", "w_v"), ("key", "d_v"), *_V_SAYS, 2),
-        ]
-    )
-    stages += [
-        Stage(
-            "k_t",
-            r"K^\top",
-            _mark("K", sup="⊤"),
-            "K transposed",
-            TRANSPOSE,
-            ("k",),
-            ("d_k", "key"),
-            "Feature r of key j, now in row r and column j.",
-            "Each key has become a column, so that a row of Q can meet it.",
-            3,
-        ),
-        Stage(
-            "scores",
-            "S",
-            _mark("S"),
-            "Scores",
-            MATMUL,
-            ("q", "k_t"),
-            TABLE,
-            "The dot product of query i and key j: how well they match.",
-            "A score may be negative or large; only differences within a row will matter.",
-            4,
-        ),
-        _SCALINGS[scaling],
-    ]
+    stages = [*PROJECTIONS * from_x, TRANSPOSED, SCORES, SCALINGS[scaling]]
     if softcap:
-        stages.append(
-            Stage(
-                "capped",
-                r"S_{\text{capped}}",
-                _mark("S", "capped"),
-                "Capped scores",
-                SOFTCAP,
-                (stages[-1].name, "softcap"),
-                TABLE,
-                "The scaled score, bent so that it stays between −t and t.",
-                "Small scores hardly change; large ones come close to the cap.",
-                5,
-            )
-        )
+        stages.append(_stage(_CAPPED, SOFTCAP, f"{stages[-1].name} softcap", _CAPPED_SAYS))
     if bias:
-        stages.append(
-            Stage(
-                "biased",
-                r"S_{\text{biased}}",
-                _mark("S", "biased"),
-                "Biased scores",
-                ADD,
-                (stages[-1].name, "bias"),
-                TABLE,
-                "The score so far plus the bias of query i and key j.",
-                "A positive bias favours the key, a negative one holds it back.",
-                6,
-            )
-        )
-    stages += [
-        Stage(
-            "masked",
-            r"S_{\text{masked}}",
-            _mark("S", "masked"),
-            "Masked scores",
-            MASK,
-            (stages[-1].name, "mask"),
-            TABLE,
-            "The score of query i and key j, or −∞ where query i may not look.",
-            "Wherever a score has become −∞, the weight will be exactly 0.",
-            6,
-        ),
-        Stage(
-            "weights",
-            "A",
-            _mark("A"),
-            "Weights",
-            SOFTMAX,
-            ("masked",),
-            TABLE,
-            "The share of its attention that query i gives to key j.",
-            "Every row adds up to 1, or to 0 where the query may look nowhere.",
-            7,
-        ),
-    ]
-    if lse:
-        stages.append(
-            Stage(
-                "lse",
-                "L",
-                _mark("L"),
-                "Log-sum-exp",
-                LOGSUMEXP,
-                ("masked",),
-                ("query",),
-                "The logarithm of the sum of e to the power of each score of row i.",
-                "It lies between the largest score of the row and that score plus log n_k.",
-                7,
-            )
-        )
-    stages.append(
-        Stage(
-            "output",
-            "O",
-            _mark("O"),
-            "Output",
-            MATMUL,
-            ("weights", "v"),
-            ("query", "d_v"),
-            "Feature c of the average of all values, weighted by row i of the weights.",
-            "No output feature lies outside the range of the values that it averages.",
-            8,
-            part="masked",
-        )
-    )
-    return Sheet(tuple(given), tuple(stages))
+        stages.append(_stage(_BIASED, ADD, f"{stages[-1].name} bias", _BIASED_SAYS))
+    stages.append(_stage(_MASKED, MASK, f"{stages[-1].name} mask", _MASKED_SAYS))
+    stages += [WEIGHTS, *(LOG_SUM,) * lse, OUTPUT]
+    return Sheet(given, tuple(stages))
 
 
 ATTENTION = attention_sheet()

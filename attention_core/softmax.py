@@ -24,7 +24,8 @@ def softmax(a: ArrayLike, axis: int = -1) -> Array:
     a = np.asarray(a, dtype=np.float64)
     with np.errstate(all="ignore"):
         top = a.max(axis=axis, keepdims=True, initial=-np.inf)
-        shares: Array = np.exp(a - np.where(top == -np.inf, 0.0, top))
+        shares: Array = a - np.where(top == -np.inf, 0.0, top)
+        np.exp(shares, out=shares)
         total = shares.sum(axis=axis, keepdims=True)
         shares /= np.where(total == 0.0, 1.0, total)
     return shares
@@ -47,5 +48,7 @@ def logsumexp(a: ArrayLike, axis: int = -1) -> Array:
     with np.errstate(all="ignore"):
         top = a.max(axis=axis, keepdims=True, initial=-np.inf)
         top = np.where(np.isinf(top), 0.0, top)
-        result: Array = np.log(np.exp(a - top).sum(axis=axis)) + top.squeeze(axis)
+        powers = a - top
+        np.exp(powers, out=powers)
+        result: Array = np.log(powers.sum(axis=axis)) + top.squeeze(axis)
     return result

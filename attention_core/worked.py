@@ -5,7 +5,7 @@ reader, and the lines of an aligned LaTeX block, in which long sums go on over s
 is left out. "=" stands where the line holds for the numbers as they are shown, "≈" where rounding shows.
 
 Further keywords: `name`, the cell in LaTeX; `result`, its number as computed; `titles` and `symbols` of the
-inputs; `part`, see operations.matmul.
+inputs; `aside`, the line that the stage looks at beside its inputs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def dot(
     show: Show,
     *,
     name: str = "",
-    part: Any = None,
+    aside: Any = None,
     result: float | None = None,
     **_: Any,
 ) -> Work:
@@ -46,7 +46,9 @@ def dot(
     row, column = inputs[0][i].tolist(), inputs[1][:, j].tolist()
     if not row:
         return Work("nothing to add up: 0", (rf"{name} &= 0 \quad \text{{there is nothing to add up}}",))
-    left_out = [part is not None and part[i, k] == -np.inf and not isfinite(b) for k, b in enumerate(column)]
+    left_out = [
+        aside is not None and aside[i, k] == -np.inf and not isfinite(b) for k, b in enumerate(column)
+    ]
     products = [0.0 if out else a * b for a, b, out in zip(row, column, left_out, strict=True)]
     total = show(sum(products) if result is None else result)
     lefts, rights, parts = ([show(number) for number in numbers] for numbers in (row, column, products))
