@@ -190,10 +190,10 @@ def parse_block(text: str) -> list[list[str]]:
     """
     if len(text) > LONGEST_BLOCK:
         raise ValueError(f"the block is longer than {LONGEST_BLOCK:,} characters")
-    text = text.strip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+    text = _opened(text.strip("\ufeff").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n"))
     if not text.strip():
         raise ValueError("the block is empty")
-    rows = _split(_opened(text))
+    rows = _split(text)
     height, width = len(rows), max(len(row) for row in rows)
     if height > LARGEST_BLOCK or width > LARGEST_BLOCK:
         raise ValueError(
