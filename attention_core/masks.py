@@ -99,7 +99,7 @@ class MaskSpec:
                 object.__setattr__(self, name, type(self).__dataclass_fields__[name].default)
         object.__setattr__(self, "rows", _checked_rows(self.rows) if self.kind == "custom" else ())
         if (self.join is None) != (self.second is None) or self.join not in (None, "and", "or"):
-            raise ValueError("two masks are joined by and or or; one mask has neither join nor second")
+            raise ValueError('two masks are joined by "and" or "or"; one mask has neither join nor second')
         if self.second is not None and self.second.join is not None:
             raise ValueError("at most two masks can be joined")
 

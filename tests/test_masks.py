@@ -256,7 +256,7 @@ def test_a_damaged_text_is_another_mask_or_a_sentence(spec: MaskSpec, at: int, c
         (lambda: MaskSpec("custom"), "rows must be a grid"),
         (lambda: MaskSpec("custom", rows=((True,), (True, False))), "rows must be a grid"),
         (lambda: MaskSpec("none", join="and"), "neither join nor second"),
-        (lambda: joined(MaskSpec("none"), "xor", MaskSpec("none")), "joined by and or or"),
+        (lambda: joined(MaskSpec("none"), "xor", MaskSpec("none")), "two masks are joined by"),
         (
             lambda: joined(MaskSpec("none"), "and", joined(MaskSpec("none"), "or", MaskSpec("causal"))),
             "at most two masks",
