@@ -141,7 +141,7 @@ SOFTMAX = _op("softmax", softmax, "row", worked.share, _per_cell(5),
               latex=r"\operatorname{{softmax}}\left({0}\right)",
               code="softmax({0})", torch="torch.softmax({0}, dim=-1)")
 LOGSUMEXP = _op("log-sum-exp", _logsumexp, "row", worked.log_sum, _per_cell(4),
-                latex=r"\log \textstyle\sum e^{{{0}}}",
+                latex=r"\log \textstyle\sum_j e^{{{0}}}",
                 code="logsumexp({0})", torch="torch.logsumexp({0}, dim=-1)")
 # fmt: on
 

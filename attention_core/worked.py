@@ -60,9 +60,9 @@ def dot(
     lines = _wrapped(f"{name} &= ", [tex(term) for term in terms])
     if len(parts) > 1:
         added = [parts[0], *map(_factor, parts[1:])]
-        lines += _wrapped(f"&{_sign(again, parts)} ", [tex(term) for term in added])
-    lines.append(f"&{_sign([sum(map(_read, parts)) if len(parts) > 1 else again[0]], [total])} {tex(total)}")
-    return Work(f"{' + '.join(terms)} {_plain(_sign([sum(again)], [total]))} {total}", tuple(lines))
+        lines += _wrapped(f"&{equals(again, parts)} ", [tex(term) for term in added])
+    lines.append(f"&{equals([sum(map(_read, parts)) if len(parts) > 1 else again[0]], [total])} {tex(total)}")
+    return Work(f"{' + '.join(terms)} {_plain(equals([sum(again)], [total]))} {total}", tuple(lines))
 
 
 def swap(
@@ -103,13 +103,13 @@ def quotient(
     """One number over another; a divisor that is the root of a whole number is written as that root."""
     number, divisor = float(inputs[0][i, j]), float(inputs[1])
     top, bottom, value = show(number), show(divisor), show(_or(result, lambda: number / divisor))
-    sign = _sign([_ratio(_read(top), _read(bottom))], [value])
+    sign = equals([_ratio(_read(top), _read(bottom))], [value])
     text = f"{top} / {_factor(bottom)} {_plain(sign)} {value}"
     fraction = rf"\frac{{{tex(top)}}}{{{tex(bottom)}}}"
     square = round(divisor * divisor) if isfinite(divisor) else 0
     if square < 1 or not isclose(divisor, sqrt(square), rel_tol=1e-12):
         return Work(text, (f"{name} &= {fraction}", f"&{sign} {tex(value)}"))
-    step = _sign([divisor], [bottom])
+    step = equals([divisor], [bottom])
     return Work(
         f"{top} / √{square} {_plain(step)} {text}",
         (
@@ -150,8 +150,8 @@ def capped(
     score, size = float(inputs[0][i, j]), float(inputs[1])
     x, cap, ratio = show(score), show(size), show(score / size)
     value = show(_or(result, lambda: size * float(np.tanh(score / size))))
-    step = _sign([_ratio(_read(x), _read(cap))], [ratio])
-    sign = _sign([_read(cap) * float(np.tanh(_read(ratio)))], [value])
+    step = equals([_ratio(_read(x), _read(cap))], [ratio])
+    sign = equals([_read(cap) * float(np.tanh(_read(ratio)))], [value])
     return Work(
         f"{cap} × tanh({x} / {cap}) {_plain(step)} {cap} × tanh({ratio}) {_plain(sign)} {value}",
         (
@@ -212,18 +212,18 @@ def share(
     powers = np.exp(below).tolist()
     top, power, total = show(max(row)), show(powers[j]), show(sum(powers))
     value = show(_or(result, lambda: powers[j] / sum(powers)))
-    sign = _sign([_ratio(_read(power), _read(total))], [value])
+    sign = equals([_ratio(_read(power), _read(total))], [value])
     lines += [rf"m &= \max s = {tex(top)}"]
     lines += _listed(
-        f"s - m &{_sign([_read(show(s)) - _read(top) for s in row], map(show, below))} ", below, show
+        f"s - m &{equals([_read(show(s)) - _read(top) for s in row], map(show, below))} ", below, show
     )
     lines += _listed(
-        f"e^{{s - m}} &{_sign(np.exp([_read(show(b)) for b in below]), map(show, powers))} ", powers, show
+        f"e^{{s - m}} &{equals(np.exp([_read(show(b)) for b in below]), map(show, powers))} ", powers, show
     )
     lines += _total(powers, show)
     lines += [rf"{name} &= \frac{{{tex(power)}}}{{{tex(total)}}} {sign} {tex(value)}"]
     exps = [f"e^({show(s)} − {_factor(top)})" for s in row]
-    near = _plain(_sign([*np.exp(below), sum(powers)], [*map(show, powers), total]))
+    near = _plain(equals([*np.exp(below), sum(powers)], [*map(show, powers), total]))
     return Work(
         f"{exps[j]} / ({' + '.join(exps)}) {near} {power} / {total} {_plain(sign)} {value}", tuple(lines)
     )
@@ -251,7 +251,7 @@ def log_sum(
     powers = np.exp(np.array(row) - largest).tolist()
     top, total = show(largest), show(sum(powers))
     value = show(_or(result, lambda: largest + float(np.log(sum(powers)))))
-    sign = _sign([_read(top) + float(np.log(_read(total)))], [value])
+    sign = equals([_read(top) + float(np.log(_read(total)))], [value])
     return Work(
         f"{top} + log {total} {_plain(sign)} {value}",
         (
@@ -285,7 +285,7 @@ def tex(text: str) -> str:
 
 def _two(left: str, mark: str, right: str, value: str, again: float, name: str) -> Work:
     """Two shown numbers and a mark between them; again: what they come to as shown."""
-    sign, right = _sign([again], [value]), _factor(right)
+    sign, right = equals([again], [value]), _factor(right)
     return Work(
         f"{left} {mark} {right} {_plain(sign)} {value}",
         (f"{name} &= {tex(left)} {tex(mark).strip()} {tex(right)}", f"&{sign} {tex(value)}"),
@@ -295,7 +295,7 @@ def _two(left: str, mark: str, right: str, value: str, again: float, name: str) 
 def _total(powers: Sequence[float], show: Show) -> list[str]:
     shown, total = [show(p) for p in powers], show(sum(powers))
     lines = _wrapped(r"\textstyle\sum e^{s - m} &= ", [tex(text) for text in shown])
-    return [*lines, f"&{_sign([sum(map(_read, shown))], [total])} {tex(total)}"]
+    return [*lines, f"&{equals([sum(map(_read, shown))], [total])} {tex(total)}"]
 
 
 def _or(result: float | None, compute: Callable[[], float]) -> float:
@@ -313,7 +313,7 @@ def _factor(text: str) -> str:
     return f"({text})" if text.startswith(("−", "-")) else text
 
 
-def _sign(numbers: Iterable[float], texts: Iterable[str]) -> str:
+def equals(numbers: Iterable[float], texts: Iterable[str]) -> str:
     """= where every text says its number, LaTeX's ≈ where one was rounded."""
     pairs = [(float(number), _read(text)) for number, text in zip(numbers, texts, strict=True)]
     same = all(isclose(a, b, rel_tol=1e-12, abs_tol=1e-15) or (isnan(a) and isnan(b)) for a, b in pairs)
