@@ -21,12 +21,12 @@ STEPS = (
     Step(
         "Input X",
         "The calculation starts from one row of numbers per token. Together the rows make the matrix X.",
-        "This way in starts from Q, K and V, so there is no X. Choose “Start from X” to see where they come from.",
+        "This way in starts from Q, K and V, so there is no X. Start from X to see where they come from.",
     ),
     Step(
         "Projections",
-        "X is multiplied by three weight matrices. The products Q, K and V are three views of the same tokens: "
-        "Q and K will be compared, V will be averaged.",
+        "X is multiplied by three weight matrices. The products Q, K and V are three views of the same "
+        "tokens: Q and K will be compared, V will be averaged.",
         "Q, K and V are given. Q and K will be compared, V will be averaged; a model gets all three from its "
         "tokens by multiplying with learned weights.",
     ),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +62,7 @@ def opened(name: str) -> Bench:
     """The bench as the example of that name leaves it."""
     example = EXAMPLES[name]
     return Bench(
-        name, example.way, **example.sizes,
+        name, example.way, **dict[str, Any](example.sizes),
         scaling=example.scaling, mask=example.mask, against=_other_than(example.mask),
     )  # fmt: skip
 
@@ -116,7 +117,7 @@ def token_at(bench: Bench, position: int, *, query: bool = False) -> str:
     return token(EXAMPLES[bench.example], position, query=query and not bench.tokens)
 
 
-def with_sizes(bench: Bench, **sizes: int) -> Bench:
+def with_sizes(bench: Bench, **sizes: Any) -> Bench:
     """The bench at other sizes; the selection moves into range. From X there is one length only."""
     bench = replace(bench, **sizes)
     if bench.way == "x" and bench.n_q != bench.n_k:
@@ -133,7 +134,9 @@ def with_edit(bench: Bench, name: str, row: int, column: int, value: float) -> B
 
 def with_numbers(bench: Bench, name: str, values: Array) -> Bench:
     """The bench with a whole given matrix replaced."""
-    base = _base(replace(bench, edits={k: v for k, v in bench.edits.items() if k != name}), name, *values.shape)
+    base = _base(
+        replace(bench, edits={k: v for k, v in bench.edits.items() if k != name}), name, *values.shape
+    )
     cells = dict(bench.edits.get(name, {}))
     for (i, j), value in np.ndenumerate(values):
         cells.pop((i, j), None)
@@ -180,7 +183,8 @@ def with_toggle(bench: Bench, row: int, column: int, *, which: str = "mask") -> 
     """The bench with one cell of a mask turned over; the mask becomes one drawn by hand."""
     grid = allowed(getattr(bench, which), bench.n_q, bench.n_k).copy()
     grid[row, column] = not grid[row, column]
-    return replace(bench, **{which: drawn(grid)})
+    changed: dict[str, Any] = {which: drawn(grid)}
+    return replace(bench, **changed)
 
 
 def fresh(bench: Bench) -> Bench:
@@ -198,6 +202,5 @@ def reseeded(bench: Bench) -> Bench:
 
 def is_numbers(bench: Bench, other: Bench) -> bool:
     """Whether two benches differ in nothing that undo should take back."""
-    looking = {"view": "", "step": 0, "panel": "", "ranges": "", "large": 0, "selected": None}
+    looking: dict[str, Any] = {"view": "", "step": 0, "panel": "", "ranges": "", "large": 0, "selected": None}
     return replace(bench, **looking) == replace(other, **looking)
-

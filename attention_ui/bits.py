@@ -85,7 +85,8 @@ def unpack(code: str, names: tuple[str, ...]) -> dict[str, dict[tuple[int, int],
         raise ValueError("it is damaged") from None
     if len(data) < 4 or _checksum(data[3:]) != data[:3]:
         raise ValueError("it is damaged")
-    reader, matrices = Reader(data[3:]), {}
+    reader = Reader(data[3:])
+    matrices: dict[str, dict[tuple[int, int], float]] = {}
     while place := reader.take(4):
         if place > len(names):
             raise ValueError("it names a matrix that is not known")

@@ -180,5 +180,3 @@ def _read(parameter: Parameter, text: str, problems: list[str]) -> Any:
 def _quoted(text: str) -> str:
     shown = "".join(letter if letter.isprintable() else "·" for letter in text[:SHOWN])
     return f"“{shown}{'…' if len(text) > SHOWN else ''}”"
-
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ class Scene:
     mask: MaskSpec
     sheet: Sheet
     trace: AttentionTrace
-    values: Mapping[str, NDArray]
+    values: Mapping[str, NDArray[Any]]
 
     @cached_property
     def labels(self) -> dict[str, tuple[str, ...]]:
@@ -32,7 +33,9 @@ class Scene:
         bench = self.bench
         keys = tuple(literal(token_at(bench, j)) for j in range(bench.n_k))
         queries = tuple(literal(token_at(bench, i, query=True)) for i in range(bench.n_q))
-        features = {axis: tuple(str(c + 1) for c in range(getattr(bench, axis))) for axis in ("d_model", "d_k", "d_v")}
+        features = {
+            axis: tuple(str(c + 1) for c in range(getattr(bench, axis))) for axis in ("d_model", "d_k", "d_v")
+        }
         return {"token": keys, "key": keys, "query": queries, **features}
 
     @cached_property
@@ -51,8 +54,9 @@ def scene(bench: Bench, mask: MaskSpec | None = None) -> Scene:
     allow = allowed(mask, bench.n_q, bench.n_k)
     factor = _factor(bench)
     work = attention_from_x if bench.way == "x" else attention
+    given: dict[str, Any] = dict(givens(bench))
     with np.errstate(over="ignore", invalid="ignore"):  # huge numbers may run over; the cell then shows ∞
-        trace = work(**givens(bench), mask=allow, scale=factor)
+        trace = work(**given, mask=allow, scale=factor)
     scaling = bench.scaling if isinstance(bench.scaling, str) else "number"
     sheet = attention_sheet(from_x=bench.way == "x", scaling=scaling)
     return Scene(bench, mask, sheet, trace, trace.values)
@@ -65,18 +69,14 @@ def _factor(bench: Bench) -> float | None:
     return 1.0 if bench.scaling == "none" else float(bench.scaling)
 
 
-def large_values(bench: Bench, n: int) -> dict[str, NDArray]:
+def large_values(bench: Bench, n: int) -> Mapping[str, NDArray[Any]]:
     """The stages on n tokens, for the heat maps without numbers: the same example, grown by its own rule."""
     if bench.way == "x":
         x = numbers(bench, "x", n, bench.d_model)
         q, k, v = (x @ numbers(bench, name) for name in ("w_q", "w_k", "w_v"))
     else:
-        q, k, v = (numbers(bench, name, n, bench.d_v if name == "v" else bench.d_k) for name in ("q", "k", "v"))
+        q, k, v = (
+            numbers(bench, name, n, bench.d_v if name == "v" else bench.d_k) for name in ("q", "k", "v")
+        )
     with np.errstate(over="ignore", invalid="ignore"):
         return attention(q, k, v, mask=allowed(bench.mask, n, n), scale=_factor(bench)).values
-
-
-def large_labels(bench: Bench, n: int) -> dict[str, tuple[str, ...]]:
-    """The tokens of the large heat maps, for each axis that stands for tokens."""
-    tokens = tuple(literal(token_at(bench, j)) for j in range(n))
-    return dict.fromkeys(("token", "query", "key"), tokens)

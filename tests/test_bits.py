@@ -16,7 +16,10 @@ finite = st.floats(allow_nan=False, allow_infinity=False).map(lambda value: valu
 decimals = st.decimals(-999, 999, places=3).map(lambda value: float(value) + 0.0)
 ratios = st.builds(lambda p, q: p / q + 0.0, st.integers(-500, 500), st.integers(1, 255))
 cells = st.dictionaries(
-    st.tuples(st.integers(0, 15), st.integers(0, 15)), st.one_of(finite, decimals, ratios), min_size=1, max_size=30
+    st.tuples(st.integers(0, 15), st.integers(0, 15)),
+    st.one_of(finite, decimals, ratios),
+    min_size=1,
+    max_size=30,
 )
 
 

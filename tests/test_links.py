@@ -40,7 +40,9 @@ def benches(draw: st.DrawFn) -> Bench:
         seed=draw(st.integers(0, 9_999)),
         tokens=tuple(draw(st.lists(st.text(max_size=5), max_size=6))),
         scaling=draw(st.one_of(st.sampled_from(["sqrt", "none"]), st.floats(-9, 9).map(lambda f: f + 0.0))),
-        mask=draw(st.sampled_from([MaskSpec("none"), MaskSpec("causal", align="end"), MaskSpec("window", left=3)])),
+        mask=draw(
+            st.sampled_from([MaskSpec("none"), MaskSpec("causal", align="end"), MaskSpec("window", left=3)])
+        ),
         against=draw(st.sampled_from([MaskSpec("none"), MaskSpec("padding", length=1, side="left")])),
         view=draw(st.sampled_from(["steps", "all"])),
         step=draw(st.integers(1, 8)),
@@ -48,7 +50,9 @@ def benches(draw: st.DrawFn) -> Bench:
         selected=draw(st.sampled_from([None, ("weights", 0, 3), ("q", 15, 15)])),
     )
     for name in draw(st.lists(st.sampled_from(FROM_X), max_size=4)):
-        bench = with_edit(bench, name, draw(st.integers(0, 15)), draw(st.integers(0, 15)), draw(st.floats(-1e60, 1e60)))
+        bench = with_edit(
+            bench, name, draw(st.integers(0, 15)), draw(st.integers(0, 15)), draw(st.floats(-1e60, 1e60))
+        )
     return bench
 
 
@@ -65,7 +69,9 @@ def test_the_first_example_needs_no_parameters():
 
 @pytest.mark.parametrize("places", [2, 6])
 def test_with_every_number_edited_the_link_stays_below_2000_characters(places):
-    bench = replace(with_sizes(opened("tokens"), n_k=8, d_model=8, d_k=8, d_v=8), mask=MaskSpec("window", left=2))
+    bench = replace(
+        with_sizes(opened("tokens"), n_k=8, d_model=8, d_k=8, d_v=8), mask=MaskSpec("window", left=2)
+    )
     rng = np.random.default_rng(0)
     for name in FROM_X:
         for i, j in np.ndindex(shape(bench, name)):
@@ -106,7 +112,11 @@ WHOLE = to_query(with_edit(with_edit(opened(FIRST), "x", 0, 0, 0.1), "w_q", 1, 1
 )
 def test_what_is_not_understood_is_named_in_one_sentence_and_the_example_stands(query, named):
     bench, said = from_query(query)
-    assert named in said and said.startswith("Not understood in this link: ") and said.count("Not understood") == 1
+    assert (
+        named in said
+        and said.startswith("Not understood in this link: ")
+        and said.count("Not understood") == 1
+    )
     assert bench == opened(FIRST)
     assert len(said) < 400
     scene(bench)
@@ -127,7 +137,12 @@ def test_a_number_too_large_to_be_shown_is_not_taken_from_a_link():
     assert "larger than" in said and bench == opened(FIRST)
 
 
-@given(st.dictionaries(st.sampled_from(["n", "m", "mask", "tokens", "scale", "cell", "way", "nq", "example"]), st.text(max_size=60)))
+@given(
+    st.dictionaries(
+        st.sampled_from(["n", "m", "mask", "tokens", "scale", "cell", "way", "nq", "example"]),
+        st.text(max_size=60),
+    )
+)
 def test_no_link_whatsoever_raises(query):
     bench, _ = from_query(query)
     assert np.isfinite(scene(bench).values["output"]).all()

@@ -1,0 +1,37 @@
+"""The address bar holds the exact state at every moment, and a button copies it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+_HTML = '<div><button type="button">Copy link</button><span role="status"></span></div>'
+_CSS = """
+div { display: flex; flex-direction: row-reverse; align-items: center; gap: 0.75rem; font: inherit; }
+button {
+  font: inherit; font-size: 0.875rem; color: var(--st-text-color); background: transparent; cursor: pointer;
+  border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius, 0.5rem);
+  padding: 0.35rem 0.8rem;
+  white-space: nowrap; min-height: 2.5rem;
+}
+button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
+button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 2px; }
+span { font-size: 0.875rem; color: var(--st-text-color); }
+@media print { div { display: none; } }
+"""
+
+_address = st.components.v2.component(
+    "attention_address",
+    html=_HTML,
+    css=_CSS,
+    js=(Path(__file__).parent / "address.js").read_text(encoding="utf-8"),
+)
+
+
+def draw(query: str) -> None:
+    """Bring the address bar to `query` (what stands after the question mark) and offer it for copying."""
+    _address(
+        key="address",
+        data={"query": query, "copied": "Link copied.", "failed": "Copy the link from the address bar."},
+    )

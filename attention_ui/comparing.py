@@ -1,0 +1,62 @@
+"""Two scenes on one board: what differs between their masks stands side by side, with the difference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attention_core.numbers import show, show_table
+from attention_ui import theme
+from attention_ui.board import Grid
+from attention_ui.comparison import difference
+from attention_ui.grids import WAY_MATRICES, grid, width_of
+from attention_ui.scene import Scene
+
+PAIRED = ("mask", "weights", "output")
+SUFFIX = ("a", "b")
+
+
+def grids(a: Scene, b: Scene) -> dict[str, Grid]:
+    """The grids of the comparison: mask_a, mask_b, …, the changes B − A, and the numbers both start from."""
+    found = {}
+    for scene, suffix in zip((a, b), SUFFIX, strict=True):
+        for name in PAIRED:
+            made = grid(scene, name, title=f"{scene.sheet.titles[name]} {suffix.upper()}")
+            found[f"{name}_{suffix}"] = replace(
+                made,
+                label=((made.name, ""),),
+                reads=[
+                    (f"{source}_{suffix}" if source in PAIRED else source, how) for source, how in made.reads
+                ],
+            )
+    changed = difference(a.trace, b.trace)
+    for name, values in (("weights", changed.weights), ("output", changed.output)):
+        found[f"{name}_change"] = _change(found[f"{name}_a"], a.sheet.titles[name], name, values)
+    for name in ("scaled", *WAY_MATRICES[a.bench.way]):
+        found[name] = grid(a, name)
+    return found
+
+
+def _change(like: Grid, title: str, name: str, values: NDArray[np.float64]) -> Grid:
+    """B − A for one matrix, on a signed scale; a cell reads the same cell of both."""
+    limit, _ = theme.colour_range(values)
+    limit = 1.0 if name == "weights" else limit
+    cells = show_table(values)
+    return replace(
+        like,
+        name=f"{title}, B − A",
+        label=((f"{title} B − A", ""),),
+        role="plain",
+        cells=cells,
+        levels=theme.levels(values, limit),
+        clipped=(),
+        scale="signed",
+        legend=f"colour {show(-limit)} to {show(limit)}",
+        width=width_of(cells),
+        reads=[(f"{name}_a", "cell"), (f"{name}_b", "cell")],
+        sums=None,
+        notes={},
+        meaning=f"how much mask B changes each entry of {title.lower()}",
+    )

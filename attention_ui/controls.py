@@ -1,0 +1,209 @@
+"""The controls: what the reader moves, and how each changes the bench.
+
+`take_up` runs first in every run. It takes what the reader did since the last one (controls moved,
+operations from the board), makes the new bench of it, and hands every control its value. After that
+nothing is written any more: pages read the desk and draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import streamlit as st
+
+from attention_core.examples import EXAMPLES
+from attention_core.numbers import exact
+from attention_ui import board, prose
+from attention_ui.bench import LARGEST, Bench, opened, token_at, with_sizes, with_way
+from attention_ui.desk import Desk, read_number
+from attention_ui.links import from_query
+from attention_ui.mask_controls import MASK_CONTROLS, draw_mask
+from attention_ui.tokens import join_tokens, split_tokens
+
+BOARD = "board"  # the key of the board's component
+OWN_SCALE = 0.5  # what "a number" starts from
+
+Write = Callable[[Bench, Any], Bench | tuple[Bench, str]]
+
+
+@dataclass(frozen=True)
+class Control:
+    """How a control shows the bench and how it changes it.
+
+    `write` may return a sentence for the reader beside the bench, and may raise ValueError with a
+    sentence about what was typed; the field then keeps it and the bench stays.
+    """
+
+    read: Callable[[Bench], Any]
+    write: Write
+
+
+def _field(name: str) -> Control:
+    return Control(lambda bench: getattr(bench, name), lambda bench, value: replace(bench, **{name: value}))
+
+
+def _size(*names: str) -> Control:
+    return Control(
+        lambda bench: getattr(bench, names[-1]),
+        lambda bench, value: with_sizes(bench, **dict.fromkeys(names, int(value))),
+    )
+
+
+def _choose_example(bench: Bench, name: str) -> Bench:
+    start = opened(name)
+    return replace(start, view=bench.view, step=bench.step, panel=bench.panel, ranges=bench.ranges)
+
+
+def _read_tokens(bench: Bench) -> str:
+    return join_tokens(tuple(token_at(bench, j) for j in range(bench.n_k)))
+
+
+def _write_tokens(bench: Bench, text: str) -> Bench:
+    """The tokens of the line, and as many positions. An empty line brings the example's own back."""
+    tokens = split_tokens(text)
+    if not tokens:
+        return replace(bench, tokens=())
+    together = bench.n_q == bench.n_k
+    changed = with_sizes(
+        replace(bench, tokens=()), n_k=len(tokens), n_q=len(tokens) if together else bench.n_q
+    )
+    own = tuple(token_at(changed, j) for j in range(changed.n_k))
+    return changed if own == tokens else replace(changed, tokens=tokens)
+
+
+def _scaling_word(bench: Bench) -> str:
+    return bench.scaling if isinstance(bench.scaling, str) else "number"
+
+
+def _choose_scaling(bench: Bench, word: str | None) -> Bench:
+    if word is None or word == _scaling_word(bench):  # a second click on the chosen one changes nothing
+        return bench
+    return replace(bench, scaling=OWN_SCALE if word == "number" else word)
+
+
+def _read_factor(bench: Bench) -> str:
+    return exact(OWN_SCALE if isinstance(bench.scaling, str) else bench.scaling)
+
+
+def _write_factor(bench: Bench, text: str) -> Bench:
+    return bench if isinstance(bench.scaling, str) else replace(bench, scaling=read_number(text))
+
+
+def _choice(name: str) -> Control:
+    """A segmented control: a second click on the chosen option leaves it chosen."""
+    return Control(
+        lambda bench: getattr(bench, name),
+        lambda bench, value: bench if value is None else replace(bench, **{name: value}),
+    )
+
+
+CONTROLS: dict[str, Control] = {
+    "example": Control(lambda bench: bench.example, _choose_example),
+    "way": Control(
+        lambda bench: bench.way, lambda bench, way: bench if way is None else with_way(bench, way)
+    ),
+    "tokens": Control(_read_tokens, _write_tokens),
+    "n": _size("n_q", "n_k"),
+    "n_q": _size("n_q"),
+    "n_k": _size("n_k"),
+    "d_model": _size("d_model"),
+    "d_k": _size("d_k"),
+    "d_v": _size("d_v"),
+    "scaling": Control(_scaling_word, _choose_scaling),
+    "factor": Control(_read_factor, _write_factor),
+    "view": _choice("view"),
+    "step": _choice("step"),
+    "panel": _choice("panel"),
+    "ranges": _choice("ranges"),
+    "large": _field("large"),
+    **{key: Control(read, write) for key, (read, write) in MASK_CONTROLS.items()},
+}
+
+
+def take_up() -> Desk:
+    """Apply what the reader did since the last run, and give every control its value.
+
+    Streamlit may stop a run wherever the session's state is touched, to start the next: everything
+    is read first, then the desk is changed in one go, then the controls are written one by one.
+    """
+    state = st.session_state
+    desk: Desk | None = state.get("desk")
+    if desk is None:
+        desk = Desk(*from_query(st.query_params.to_dict()))
+        state["desk"] = desk
+    moved = {key: state[key] for key in CONTROLS if key in state}
+    _move(desk, moved)
+    desk.receive(board.pending(BOARD, desk.session, desk.ack))
+    for key, value in _values(desk):
+        if key not in state or state[key] != value:
+            state[key] = value
+        desk.shown[key] = value
+    return desk
+
+
+def _move(desk: Desk, moved: dict[str, Any]) -> None:
+    """Change the bench by every control that no longer shows what it was given."""
+    for key, value in moved.items():
+        if value == desk.shown.get(key, value):
+            continue
+        desk.shown[key] = value
+        desk.notice = ""
+        desk.refused.pop(key, None)
+        try:
+            changed = CONTROLS[key].write(desk.bench, value)
+        except ValueError as reason:
+            desk.refused[key] = (f"{reason}. Nothing was changed.", CONTROLS[key].read(desk.bench))
+            continue
+        bench, notice = changed if isinstance(changed, tuple) else (changed, "")
+        desk.notice = notice
+        desk.change(bench)
+
+
+def _values(desk: Desk) -> Iterator[tuple[str, Any]]:
+    """What every control shows. A refused text stays in its field until the bench changes there."""
+    for key, control in CONTROLS.items():
+        value = control.read(desk.bench)
+        if key in desk.refused and desk.refused[key][1] == value:
+            yield key, desk.shown[key]
+        else:
+            desk.refused.pop(key, None)
+            yield key, value
+
+
+def sidebar(desk: Desk, *, mask: bool) -> None:
+    """The shared controls; `mask` also draws those of the mask (the comparison draws its own)."""
+    bench = desk.bench
+    with st.sidebar:
+        st.selectbox(
+            "Example", list(EXAMPLES), key="example", format_func=lambda name: EXAMPLES[name].title,
+            help="An example sets every number, size, token and mask. Undo brings yours back.",
+        )  # fmt: skip
+        st.caption(EXAMPLES[bench.example].note)
+        text_field(
+            desk, "tokens", "Tokens", 'Separated by blanks. "a b" is one token; "\\n" is a line break.'
+        )
+        if bench.way == "x":
+            st.slider("Sequence length n", 1, LARGEST, key="n")
+            st.slider("Width of X, d_model", 1, LARGEST, key="d_model")
+        else:
+            st.slider("Queries n_q", 1, LARGEST, key="n_q")
+            st.slider("Keys n_k", 1, LARGEST, key="n_k")
+        st.slider("Width of queries and keys, d_k", 1, LARGEST, key="d_k")
+        st.slider("Width of values, d_v", 1, LARGEST, key="d_v")
+        words = {"sqrt": "÷ √d_k", "none": "none", "number": "× a number"}
+        st.segmented_control(
+            "Scaling of the scores", list(words), key="scaling", format_func=words.__getitem__
+        )
+        if not isinstance(bench.scaling, str):
+            text_field(desk, "factor", "Factor", "For example 0.5, 1/3 or sqrt(2).")
+        if mask:
+            draw_mask(bench, "mask", "Mask")
+
+
+def text_field(desk: Desk, key: str, label: str, help_text: str) -> None:
+    """A line of text; what is wrong with it stands under it, and the text stays."""
+    st.text_input(label, key=key, help=help_text)
+    if key in desk.refused:
+        prose.notice(desk.refused[key][0])

@@ -1,0 +1,193 @@
+"""One reader's session: the bench now, the benches before and after it, and what to tell the reader.
+
+The board sends every operation that it has not yet seen acknowledged; each is applied exactly once,
+in order, however Streamlit merges the messages (see board.js for the other half).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from attention_core.numbers import exact, parse_block, parse_number, show
+from attention_core.steps import STEPS
+from attention_ui.bench import (
+    EDITABLE,
+    LARGEST_NUMBER,
+    Bench,
+    fresh,
+    is_numbers,
+    numbers,
+    opened,
+    reseeded,
+    shape,
+    with_edit,
+    with_toggle,
+)
+from attention_ui.board import Message, Operation
+from attention_ui.links import LONGEST_SEED
+
+MOST_UNDO = 200
+LONGEST_TEXT = 100_000  # letters of a pasted block
+TITLES = {"x": "X", "w_q": "W_Q", "w_k": "W_K", "w_v": "W_V", "q": "Q", "k": "K", "v": "V"}
+
+
+@dataclass
+class Desk:
+    """What a session keeps. Everything but the undo list can be had again from the link."""
+
+    bench: Bench = field(default_factory=lambda: opened(Bench().example))
+    notice: str = ""  # one sentence for the top of the page
+    session: str = field(default_factory=lambda: secrets.token_hex(4))  # tells a restarted server apart
+    ack: int = 0
+    past: list[Bench] = field(default_factory=list)
+    future: list[Bench] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    shown: dict[str, Any] = field(default_factory=dict)  # what each control was last given
+    refused: dict[str, tuple[str, Any]] = field(
+        default_factory=dict
+    )  # a control's sentence, and what it showed before
+
+    def change(self, bench: Bench) -> None:
+        """Put another bench on the desk; a change of numbers can be undone."""
+        if not is_numbers(bench, self.bench):
+            self.past = [*self.past[1 - MOST_UNDO :], self.bench]
+            self.future = []
+        self.bench = bench
+
+    def undo(self) -> None:
+        if self.past:
+            self.future.append(self.bench)
+            self._back_to(self.past.pop())
+
+    def redo(self) -> None:
+        if self.future:
+            self.past.append(self.bench)
+            self._back_to(self.future.pop())
+
+    def _back_to(self, bench: Bench) -> None:
+        """Other numbers, the same place: what is looked at stays."""
+        now = self.bench
+        self.bench = replace(
+            bench,
+            view=now.view,
+            step=now.step,
+            panel=now.panel,
+            ranges=now.ranges,
+            large=now.large,
+            selected=now.selected,
+        )
+
+    @property
+    def can_reset(self) -> bool:
+        return not is_numbers(self.bench, fresh(self.bench))
+
+    def receive(self, operations: Sequence[Operation]) -> None:
+        """Apply what the board sent, in order; `board.pending` has left out what is not an operation."""
+        if not operations:
+            return
+        self.messages = []
+        for number, kind, *arguments in operations:
+            self.ack = number
+            _HANDLERS[kind](self, *arguments)
+
+    # what the board can ask for -------------------------------------------------------------
+
+    def _edit(self, grid: str, row: int, column: int, text: str) -> None:
+        if not self._is_cell(grid, row, column):
+            return
+        try:
+            value = read_number(text)
+        except ValueError as reason:
+            old = show(numbers(self.bench, grid)[row, column])
+            self._tell(grid, row, column, "refused", f"{reason}. The old number, {old}, stays.")
+            return
+        if value != numbers(self.bench, grid)[row, column]:
+            self.change(with_edit(self.bench, grid, row, column, value))
+        self.bench = replace(self.bench, selected=(grid, row, column))
+
+    def _paste(self, grid: str, row: int, column: int, text: str) -> None:
+        """Fill what fits; one undo takes all of it back. Nothing is filled when a cell cannot be read."""
+        if not self._is_cell(grid, row, column):
+            return
+        rows, columns = shape(self.bench, grid)
+        bench, left_out, filled = self.bench, 0, 0
+        try:
+            block = parse_block(text[: LONGEST_TEXT + 1])
+        except ValueError as reason:
+            self._tell(grid, row, column, "refused", f"{reason}. Nothing was pasted.")
+            return
+        for i, line in enumerate(block, start=row):
+            for j, cell in enumerate(line, start=column):
+                if i >= rows or j >= columns:
+                    left_out += 1
+                    continue
+                try:
+                    bench = with_edit(bench, grid, i, j, read_number(cell))
+                except ValueError as reason:
+                    self._tell(grid, i, j, "refused", f"{reason}. Nothing was pasted.")
+                    return
+                filled += 1
+        self.change(bench)
+        if left_out:
+            size = f"{len(block)} × {max(map(len, block))}"
+            edge = f"{left_out} lie beyond the edge of {TITLES[grid]} ({rows} × {columns}) and were left out"
+            text = f"the pasted block is {size}; {filled} numbers were filled in, {edge}."
+            self._tell(grid, row, column, "note", text)
+
+    def _toggle(self, grid: str, row: int, column: int) -> None:
+        which = {"mask": "mask", "mask_a": "mask", "mask_b": "against"}.get(grid)
+        if which and 0 <= row < self.bench.n_q and 0 <= column < self.bench.n_k:
+            self.change(with_toggle(self.bench, row, column, which=which))
+
+    def _select(self, grid: str, row: int, column: int) -> None:
+        if grid.isidentifier() and len(grid) < 16 and 0 <= row < 16 and 0 <= column < 16:
+            self.bench = replace(self.bench, selected=(grid, row, column))
+
+    def _step(self, step: int) -> None:
+        self.bench = replace(self.bench, step=min(max(step, 1), len(STEPS)))
+
+    def _reset(self) -> None:
+        self.change(fresh(self.bench))
+
+    def _new(self) -> None:
+        if self.bench.seed < LONGEST_SEED:
+            self.change(reseeded(self.bench))
+
+    def _is_cell(self, grid: str, row: int, column: int) -> bool:
+        if grid not in EDITABLE:
+            return False
+        rows, columns = shape(self.bench, grid)
+        return 0 <= row < rows and 0 <= column < columns
+
+    def _tell(self, grid: str, row: int, column: int, kind: Literal["refused", "note"], text: str) -> None:
+        place = f"{TITLES[grid]}, row {row + 1}, column {column + 1}: "
+        self.messages.append(Message(self.ack, grid, row, column, place + text, kind))
+
+
+def read_number(text: str) -> float:
+    """A number that the bench can hold. Raises ValueError with a sentence, see parse_number.
+
+    Larger numbers than LARGEST_NUMBER are refused: products of four of them must stay finite.
+    """
+    value = parse_number(text)
+    if abs(value) > LARGEST_NUMBER:
+        raise ValueError(
+            f"{exact(value)} is larger than {exact(LARGEST_NUMBER)}, the largest number that can be shown"
+        )
+    return value
+
+
+_HANDLERS: dict[str, Callable[..., None]] = {
+    "edit": Desk._edit,
+    "paste": Desk._paste,
+    "toggle": Desk._toggle,
+    "select": Desk._select,
+    "step": Desk._step,
+    "undo": Desk.undo,
+    "redo": Desk.redo,
+    "reset": Desk._reset,
+    "new": Desk._new,
+}

@@ -1,0 +1,156 @@
+"""A scene as grids on the board: what each matrix shows, and how the matrices stand to each other.
+
+Everything about a stage is read from the sheet. A product is a corner: the left factor beside the
+result, the right factor above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attention_core.masks import as_matrix
+from attention_core.numbers import exact, show, show_table
+from attention_core.sheet import Given, Mark, Stage, reads
+from attention_ui import theme
+from attention_ui.board import Grid, Pattern, Unit
+from attention_ui.scene import Scene
+
+# matrices that are to be compared share one colour range
+SHARED = (("scores", "scaled", "masked"), ("k", "k_t"), ("v", "output"))
+ROLES = {"x": "x", "q": "q", "k": "k", "k_t": "k", "v": "v", "weights": "weights", "output": "output"}
+NARROWEST = (5, 4)  # characters, up to FEW columns and beyond
+FEW = 8
+EDGES = {"query": "n_q", "key": "n_k", "token": "n"}
+NOWHERE = "may look nowhere"
+WAY_MATRICES = {"x": ("x", "w_q", "w_k", "w_v"), "qkv": ("q", "k", "v")}
+
+
+def matrices(scene: Scene) -> tuple[str, ...]:
+    """The names of the lines that are drawn as matrices, in the order of the sheet."""
+    return tuple(line.name for line in scene.sheet if len(line.axes) == 2)
+
+
+def grid(scene: Scene, name: str, *, editable: bool = True, title: str = "") -> Grid:
+    """One matrix of the scene as the board draws it; `title` stands in for its name beside a second mask."""
+    line, values = scene.sheet[name], scene.values[name]
+    rule = isinstance(line, Given) and line.is_rule
+    numbers = as_matrix(values) if rule else values
+    limit, clipped = _range(scene, name)
+    cells = show_table(numbers)
+    given = editable and name in WAY_MATRICES[scene.bench.way]
+    switch = editable and rule and scene.mask.kind == "custom" and scene.mask.second is None
+    weights = name == "weights"
+    return Grid(
+        name=title or line.title,
+        label=_label(line),
+        size=f"{values.shape[0]} × {values.shape[1]}",
+        dims=" × ".join(_edge(scene, axis) for axis in line.axes),
+        role=ROLES.get(name, "plain"),
+        kind="given" if given else "switch" if switch else "computed",
+        rows=scene.labels[line.axes[0]] if _is_token(line.axes[0]) else (),
+        cols=scene.labels[line.axes[1]] if _is_token(line.axes[1]) else (),
+        row_axis=line.axes[0],
+        col_axis=line.axes[1],
+        cells=cells,
+        exact=[[exact(v) for v in row] for row in numbers.tolist()] if given else None,
+        levels=theme.levels(numbers, 1.0 if weights else limit),
+        clipped=[(int(i), int(j)) for i, j in np.argwhere(clipped)],
+        scale="none" if rule else "weight" if weights else "signed",
+        legend="" if rule else "colour 0 to 1" if weights else f"colour {show(-limit)} to {show(limit)}",
+        width=width_of(cells),
+        reads=_reads(scene, name),
+        sums=[show(total) for total in values.sum(axis=-1)] if weights else None,
+        sums_label="row sum",
+        notes={i: NOWHERE for i, row in enumerate(scene.values["mask"]) if not row.any()}
+        if weights or rule
+        else {},
+        meaning=line.meaning,
+    )
+
+
+def _reads(scene: Scene, name: str) -> list[tuple[str, Pattern]]:
+    """Which cells of which matrices make a cell of this one; single numbers are not drawn."""
+    drawn = matrices(scene)
+    return [
+        (source, cast(Pattern, pattern)) for source, pattern in reads(scene.sheet, name) if source in drawn
+    ]
+
+
+def width_of(cells: Sequence[Sequence[str]]) -> int:
+    """Characters that a column needs, wide enough for small changes so that columns do not jump."""
+    return max(NARROWEST[len(cells[0]) > FEW], *(len(cell) for row in cells for cell in row))
+
+
+def everything(scene: Scene) -> list[list[Unit]]:
+    """The whole sheet: the projections in one line, the calculation in the next."""
+    tail = [
+        Unit("scaled"),
+        Unit("mask"),
+        Unit("masked"),
+        Unit("output", left="weights", top="v", echo=_echo(scene, "v")),
+    ]
+    if scene.bench.way == "qkv":
+        return [[Unit("scores", left="q", top="k_t", corner="k"), *tail]]
+    projections = [Unit("q", left="x", top="w_q"), Unit("k", top="w_k"), Unit("v", top="w_v")]
+    return [projections, [Unit("scores", left="q", top="k_t", echo=["q"]), *tail]]
+
+
+def _echo(scene: Scene, name: str) -> Sequence[str]:
+    """A matrix that already stands in the first line is repeated as a quiet copy."""
+    return [name] if scene.bench.way == "x" else []
+
+
+def step(scene: Scene, number: int) -> list[list[Unit]]:
+    """The matrices that take part in one of the eight steps."""
+    from_x = scene.bench.way == "x"
+    projections = [Unit("q", left="x", top="w_q"), Unit("k", top="w_k"), Unit("v", top="w_v")]
+    given = [Unit("q"), Unit("k"), Unit("v")]
+    layouts = {
+        1: [Unit("x")] if from_x else given,
+        2: projections if from_x else given,
+        3: [Unit("k"), Unit("k_t")],
+        4: [Unit("scores", left="q", top="k_t")],
+        5: [Unit("scores"), Unit("scaled")],
+        6: [Unit("scaled"), Unit("mask"), Unit("masked")],
+        7: [Unit("masked"), Unit("weights")],
+        8: [Unit("output", left="weights", top="v")],
+    }
+    return [layouts[number]]
+
+
+def names_in(layout: Iterable[Iterable[Unit]]) -> list[str]:
+    """The matrices that a layout draws, each once."""
+    found = [
+        n for line in layout for unit in line for n in (unit.corner, unit.top, unit.left, unit.result) if n
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _range(scene: Scene, name: str) -> tuple[float, NDArray[np.bool_]]:
+    """The limit of a matrix's colours, shared with those it is compared with, and its cells beyond it."""
+    if scene.values[name].dtype == np.bool_:
+        return 1.0, np.zeros(scene.values[name].shape, dtype=bool)
+    family = next((names for names in SHARED if name in names), (name,))
+    limit, _ = theme.colour_range(np.concatenate([scene.values[n].ravel() for n in family]))
+    values = scene.values[name]
+    return limit, np.isfinite(values) & (np.abs(values) > limit) & (name != "weights")
+
+
+def _label(line: Given | Stage) -> Mark:
+    """The visible heading: "Weights A", but "Q" and "W_Q" where the name is the symbol, and Kᵀ."""
+    plain = "".join(text for text, _ in line.mark)
+    if line.title in (plain, "K transposed") or line.title.startswith("W_"):
+        return line.mark
+    return ((line.title, ""),) if len(plain) > 1 else ((f"{line.title} ", ""), *line.mark)
+
+
+def _is_token(axis: str) -> bool:
+    return axis in EDGES
+
+
+def _edge(scene: Scene, axis: str) -> str:
+    return "n" if _is_token(axis) and scene.bench.n_q == scene.bench.n_k else EDGES.get(axis, axis)

@@ -1,0 +1,35 @@
+"""The lessons in reading order: the one list behind navigation, links, contents and tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Lesson:
+    slug: str  # file name in pages/ and path in the link
+    section: str
+    title: str
+    question: str  # what the lesson answers, for the contents
+    draws_masks: bool = False  # the page has the controls of the masks itself
+
+
+LESSONS = (
+    Lesson("home", "Start", "Attention, live", ""),
+    Lesson(
+        "walkthrough", "The calculation", "The eight steps",
+        "How do Q, K and V become an output, number by number?",
+    ),
+    Lesson(
+        "compare", "The calculation", "Compare masks",
+        "What does a mask change, on the same numbers?", draws_masks=True,
+    ),
+)  # fmt: skip
+
+
+def lesson_of(slug: str) -> Lesson:
+    """The lesson of that slug. Raises ValueError when there is none."""
+    for lesson in LESSONS:
+        if lesson.slug == slug:
+            return lesson
+    raise ValueError(f"there is no lesson {slug!r}")

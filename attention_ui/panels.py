@@ -1,0 +1,125 @@
+"""What stands below the board: the selected cell's arithmetic, heat maps, tables, programs, large sizes.
+
+Only the panel that is open is worked out and sent. The board is always drawn first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from attention_core.export import to_latex, to_numpy, to_torch
+from attention_core.sheet import work
+from attention_ui import figures, prose, tables, words
+from attention_ui.grids import matrices
+from attention_ui.links import LARGE
+from attention_ui.scene import Scene, large_values
+from attention_ui.tokens import isolated
+
+PANELS = {
+    "none": "Board only",
+    "heat": "Heat maps",
+    "tables": "Tables",
+    "code": "As a program",
+    "large": "Longer sequences",
+}
+
+
+def arithmetic(scene: Scene) -> None:
+    """The selected cell, written out with the numbers that made it; it stays in view at the foot."""
+    with st.container(key="arithmetic"):
+        if scene.selected is None:
+            st.caption("Select a cell to see its arithmetic here.")
+            return
+        name, row, column = scene.selected
+        line = scene.sheet[name]
+        lines = work(scene.sheet, scene.values, name, row, column).latex
+        place = " · ".join(_place(scene, axis, at) for axis, at in zip(line.axes, (row, column), strict=True))
+        prose.paragraph(f"{line.title}, {place}", kind="strong")
+        st.latex(r"\begin{aligned}" + r" \\ ".join(lines) + r"\end{aligned}")
+        st.caption(line.meaning)
+
+
+def _place(scene: Scene, axis: str, at: int) -> str:
+    """Where a cell stands, in words: "query 2, cat" or "d_k 1"."""
+    label = scene.labels[axis][at]
+    return f"{axis} {at + 1}, {isolated(label)}" if axis in ("query", "key", "token") else f"{axis} {at + 1}"
+
+
+def below(scene: Scene) -> None:
+    """The choice of panel, and the panel that is open."""
+    st.segmented_control("Show also", list(PANELS), key="panel", format_func=PANELS.__getitem__)
+    _DRAW[scene.bench.panel](scene)
+
+
+def _heat(scene: Scene) -> None:
+    options = {"shared": "one range for the scores", "each": "a range for each matrix"}
+    st.segmented_control("Colours", list(options), key="ranges", format_func=options.__getitem__)
+    shared = scene.bench.ranges == "shared"
+    figure = figures.heat_maps(
+        scene.sheet, scene.values, scene.labels, theme=_theme(), shared=shared, across=_across()
+    )
+    _chart(figure, words.alt_text(scene.sheet, scene.values, scene.labels, shared=shared), "heat-maps")
+
+
+def _large(scene: Scene) -> None:
+    bench = scene.bench
+    st.slider(
+        "Tokens n",
+        *LARGE,
+        key="large",
+        help="The example, grown by its own rule. Without numbers in the cells.",
+    )
+    values = large_values(bench, bench.large)
+    sizes = {"token": bench.large, "query": bench.large, "key": bench.large}
+    sizes |= {axis: getattr(bench, axis) for axis in ("d_model", "d_k", "d_v")}
+    for sentence in words.cost_sentences(scene.sheet, sizes):
+        prose.paragraph(sentence)
+    figure = figures.large_map(scene.sheet, values, theme=_theme(), across=3 if _across() > 1 else 1)
+    _chart(figure, words.large_alt_text(scene.sheet, values), "large-map")
+
+
+def _tables(scene: Scene) -> None:
+    """Every matrix as a table for reading, and as a file with the exact numbers."""
+    for name in matrices(scene):
+        title = scene.sheet.titles[name]
+        left, right = st.columns([4, 1], vertical_alignment="bottom")
+        left.subheader(title, anchor=False)
+        right.download_button(
+            "CSV", tables.to_csv(scene.sheet, scene.values, scene.labels, name), f"{name}.csv", "text/csv",
+            key=f"csv-{name}", help=f"{title} with every digit", on_click="ignore",
+        )  # fmt: skip
+        st.table(tables.frame(scene.sheet, scene.values, scene.labels, name))
+
+
+def _code(scene: Scene) -> None:
+    numpy, torch, latex = st.tabs(["NumPy", "PyTorch", "LaTeX"])
+    numpy.code(to_numpy(scene.sheet, scene.values, tokens=scene.labels["key"]), language="python")
+    torch.code(to_torch(scene.sheet, scene.values), language="python")
+    latex.code(to_latex(scene.sheet, scene.values), language="latex")
+
+
+def _chart(figure: object, alt: str, key: str) -> None:
+    st.plotly_chart(
+        figure, key=key, alt=alt, theme=None,
+        config={"displaylogo": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]},
+    )  # fmt: skip
+
+
+def _across() -> int:
+    """Heat maps side by side: one on a telephone, which says so itself."""
+    return 1 if "Mobi" in str(st.context.headers.get("User-Agent", "")) else 2
+
+
+def _theme() -> str:
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
+_DRAW: dict[str, Callable[[Scene], None]] = {
+    "none": lambda scene: None,
+    "heat": _heat,
+    "tables": _tables,
+    "code": _code,
+    "large": _large,
+}

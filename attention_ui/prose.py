@@ -1,0 +1,28 @@
+"""Sentences that hold a reader's own words or numbers: always shown literally.
+
+Streamlit's Markdown would read a token such as **b**, $x$ or :smile: as its own language. These go
+through html.escape into st.html, which runs no script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import streamlit as st
+
+
+def paragraph(text: str, *, kind: str = "plain") -> None:
+    """One paragraph; kind is "plain", "quiet" or "strong"."""
+    st.html(f'<p class="prose prose-{kind}">{escape(text)}</p>')
+
+
+def bullets(sentences: Sequence[str]) -> None:
+    """A list, one sentence a line."""
+    items = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    st.html(f'<ul class="prose">{items}</ul>')
+
+
+def notice(text: str) -> None:
+    """One sentence that the reader should not miss; screen readers hear it at once."""
+    st.html(f'<div class="prose prose-notice" role="alert">{escape(text)}</div>')
