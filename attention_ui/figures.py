@@ -1,0 +1,297 @@
+"""Matrices as Plotly figures: four heat maps with their numbers in one figure, and large ones without.
+
+Cells are placed by position and only labelled by token, so a token may occur twice. Colours are the board's
+own steps. Where a query may not look the cell is hatched, and its number is written all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from attention_core.numbers import show
+from attention_core.sheet import Sheet, work
+from attention_ui.canvas import Title, coarse_hatch, hatch, layout, plan_for, plan_without_labels, scale
+from attention_ui.theme import SIGNED, STEPS, SURFACES, WEIGHT, ZERO, colour_range, ink, level
+from attention_ui.tokens import isolated, plotly_text
+from attention_ui.words import alt_text, cost_sentences, large_alt_text
+
+__all__ = ["CONFIG", "alt_text", "cost_sentences", "heat_maps", "large_alt_text", "large_map"]
+
+Values = Mapping[str, NDArray[Any]]
+Labels = Mapping[str, Sequence[str]]
+
+SHOWN = ("scores", "scaled", "mask", "weights")  # the heat maps, in reading order
+LARGEST_WRITTEN = 16  # cells a side that leave room for numbers
+WIDEST_PAIR = 10  # columns up to which two maps fit side by side with readable numbers
+LARGEST_DRAWN = 128  # cells a side that are drawn one by one
+CONFIG = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False, "showTips": False}
+
+
+@dataclass(frozen=True)
+class _Map:
+    """One heat map: its title, its cells as written, and their colours."""
+
+    title: Title
+    texts: list[list[str]]
+    hover: list[list[str]]
+    steps: NDArray[np.float64]  # (rows, columns), an index into the palette, NaN where there is no number
+    palette: Sequence[str]
+    hatched: NDArray[np.bool_]
+
+
+def heat_maps(
+    sheet: Sheet,
+    values: Values,
+    labels: Labels,
+    *,
+    theme: str = "light",
+    shared: bool = True,
+    across: int | None = None,
+) -> go.Figure:
+    """The scores, scaled scores, mask and weights as one figure, `across` of them side by side.
+
+    across=None: two, or one above the other where the numbers of two would be too small to read.
+
+    shared: both scores have one colour range; else each has its own. The ranges stand below the titles.
+    Raises ValueError when a side has more than 16 cells: `large_map` draws those, without numbers.
+    """
+    n_q, n_k = values["scores"].shape
+    if max(n_q, n_k) > LARGEST_WRITTEN:
+        raise ValueError(f"{n_q} × {n_k} cells leave no room for numbers: large_map draws them without")
+    maps = _maps(sheet, values, labels, theme, shared)
+    titles = [each.title for each in maps]
+    across = across or (2 if n_k <= WIDEST_PAIR else 1)
+    figure = go.Figure(layout=layout(plan_for(labels["query"], labels["key"], across, titles), titles, theme))
+    characters = max(len(text) for each in maps for row in each.texts for text in row)
+    for number, each in enumerate(maps, 1):
+        traces = [*_cells(each, characters, theme), hatch(each.hatched, theme)]
+        figure.add_traces([trace | {"xaxis": f"x{number}", "yaxis": f"y{number}"} for trace in traces])
+    return figure
+
+
+# the four maps --------------------------------------------------------------------------------
+
+
+def _maps(sheet: Sheet, values: Values, labels: Labels, theme: str, shared: bool) -> list[_Map]:
+    both = np.concatenate([values["scores"].ravel(), values["scaled"].ravel()])
+    maps = []
+    for name in SHOWN:
+        title, hover = sheet[name].title, _hover(sheet, values, labels, name)
+        if name == "mask":
+            maps.append(_mask(title, values["mask"], hover, theme))
+        elif name == "weights":
+            maps.append(_weights(title, values["weights"], values["mask"], hover, theme))
+        else:
+            limit = colour_range(both if shared else values[name])[0]
+            whose = "one range for both" if shared else "its own range"
+            maps.append(_scores(title, values[name], limit, whose, hover, theme))
+    return maps
+
+
+def _scores(
+    title: str, array: NDArray[np.float64], limit: float, whose: str, hover: list[list[str]], theme: str
+) -> _Map:
+    below = np.isneginf(array)
+    notes = (f"colour {show(-limit)} to {show(limit)}", whose, *_beyond(array, limit))
+    steps = np.where(np.isnan(array) | below, np.nan, level(array, limit) + STEPS)
+    return _Map(Title(title, "plain", notes), _texts(array), hover, steps, SIGNED[theme], below)
+
+
+def _beyond(array: NDArray[np.float64], limit: float) -> tuple[str, ...]:
+    """A note about the numbers that lie outside the colour range, if any do."""
+    count = int(np.sum((np.abs(array) > limit) & ~np.isneginf(array)))
+    return (f"{count} {'number lies' if count == 1 else 'numbers lie'} beyond",) if count else ()
+
+
+def _weights(
+    title: str,
+    array: NDArray[np.float64],
+    may_look: NDArray[np.bool_],
+    hover: list[list[str]],
+    theme: str,
+) -> _Map:
+    empty = np.flatnonzero(~may_look.any(axis=1)) + 1
+    rows = f"query {', '.join(map(str, empty))}: nowhere" if empty.size else "each row adds up to 1"
+    title_ = Title(
+        title, "weights", ("colour 0 to 1", rows if len(rows) <= 24 else f"{empty.size} rows of 0")
+    )
+    return _Map(title_, _texts(array), hover, np.rint(array * STEPS), WEIGHT[theme], ~may_look)
+
+
+def _mask(title: str, may_look: NDArray[np.bool_], hover: list[list[str]], theme: str) -> _Map:
+    texts = [["0" if look else "−∞" for look in row] for row in may_look.tolist()]
+    palette = (ZERO[theme], SURFACES[theme]["line"])
+    notes = ("0: may look", "−∞: may not look")
+    return _Map(Title(title, "plain", notes), texts, hover, np.where(may_look, 0.0, 1.0), palette, ~may_look)
+
+
+def _texts(array: NDArray[np.float64]) -> list[list[str]]:
+    return [[show(value) for value in row] for row in array.tolist()]
+
+
+def _hover(sheet: Sheet, values: Values, labels: Labels, name: str) -> list[list[str]]:
+    """For every cell: the matrix, both tokens with their positions, the arithmetic, the number in full."""
+    title = plotly_text(sheet[name].title)
+    columns = [_place("key", j, token) for j, token in enumerate(labels["key"])]
+    return [
+        [
+            f"<b>{title}</b><br>{_place('query', i, token)}, {column}<br>{_made(sheet, values, name, i, j)}"
+            for j, column in enumerate(columns)
+        ]
+        for i, token in enumerate(labels["query"])
+    ]
+
+
+def _place(axis: str, position: int, label: str) -> str:
+    return f"{axis} {position + 1} {plotly_text(isolated(label))}"
+
+
+def _made(sheet: Sheet, values: Values, name: str, i: int, j: int) -> str:
+    """How the cell was worked out, and its number with every digit."""
+    if name == "mask":
+        return "0: may look" if values["mask"][i, j] else "−∞: may not look"
+    value = float(values[name][i, j])
+    lines = wrap(work(sheet, values, name, i, j).text, 60, max_lines=6, placeholder=" …")
+    if np.isfinite(value):
+        lines.append(f"in full {value!r}".replace("-", "−"))
+    return "<br>".join(plotly_text(line) for line in lines)
+
+
+def _cells(each: _Map, characters: int, theme: str) -> Iterable[dict[str, Any]]:
+    """Heat-map traces of one map: one for each text colour, so that every number keeps its contrast."""
+    inks = np.array([ink(colour, theme) for colour in each.palette])
+    known = ~np.isnan(each.steps)
+    of_cell = np.where(known, inks[np.where(known, each.steps, 0).astype(int)], "")
+    for colour in sorted(set(of_cell.ravel().tolist())):
+        mine = of_cell == colour
+        yield {
+            "type": "heatmap",
+            "z": np.where(mine, each.steps if colour else 0.0, np.nan),
+            "zmin": 0,
+            "zmax": max(len(each.palette) - 1, 1),
+            "colorscale": scale(each.palette if colour else [SURFACES[theme]["raised"]]),
+            "showscale": False,
+            "xgap": 1,
+            "ygap": 1,
+            "text": _with_fillers(_only(each.texts, mine), characters),
+            "texttemplate": "%{text}",
+            "textfont": {"color": colour or SURFACES[theme]["text"]},
+            "hovertext": _only(each.hover, mine),
+            "hovertemplate": "%{hovertext}<extra></extra>",
+            "hoverongaps": False,
+        }
+
+
+def _only(texts: list[list[str]], mine: NDArray[np.bool_]) -> list[list[str]]:
+    rows = zip(texts, mine.tolist(), strict=True)
+    return [[text if own else "" for text, own in zip(*row, strict=True)] for row in rows]
+
+
+def _with_fillers(texts: list[list[str]], characters: int) -> list[list[str]]:
+    """The texts with a few made longer by characters without width, so that all maps have one letter size.
+
+    Plotly makes the letters as large as a trace's longest text and the distance of its cells allow.
+    """
+    for i, j in ((0, 0), (0, 1), (1, 0)):
+        if i < len(texts) and j < len(texts[0]):
+            texts[i][j] = texts[i][j].ljust(characters, "\u200b")
+    return texts
+
+
+# large maps -----------------------------------------------------------------------------------
+
+
+def large_map(sheet: Sheet, values: Values, *, theme: str = "light", across: int = 3) -> go.Figure:
+    """Scaled scores, mask and weights of any size as plain heat maps without numbers, in one figure.
+
+    Above 128 cells a side a drawn cell is the mean of a block of cells; the titles say so. Where
+    every cell of a block is blocked the block is hatched.
+    """
+    block = block_of(values["mask"].shape)
+    may_look = pooled(values["mask"].astype(np.float64), block)
+    blocked = may_look == 0
+    size = _size_note(values["mask"].shape, block)
+    maps = [
+        _large_scores(sheet["scaled"].title, pooled(values["scaled"], block), size, theme),
+        _large_mask(sheet["mask"].title, may_look, size, theme),
+        _large_weights(sheet["weights"].title, pooled(values["weights"], block), size, theme),
+    ]
+    titles = [title for title, _ in maps]
+    plan = plan_without_labels(blocked.shape, block, across, titles)
+    figure = go.Figure(layout=layout(plan, titles, theme))
+    for number, (title, trace) in enumerate(maps, 1):
+        axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+        figure.add_trace(_placed(trace, block, title.text) | axes)
+        if number > 1:
+            figure.add_trace(coarse_hatch(blocked, plan, theme) | axes)
+    return figure
+
+
+def block_of(shape: tuple[int, ...]) -> int:
+    """How many cells a side are drawn as one so that at most 128 a side are drawn."""
+    return -(-max(shape) // LARGEST_DRAWN)
+
+
+def pooled(array: NDArray[np.float64], block: int) -> NDArray[np.float64]:
+    """The means of block × block cells; blocks at the lower and right edge may be smaller."""
+    if block == 1:
+        return array
+    down, right = (np.arange(0, n, block) for n in array.shape)
+    sums = np.add.reduceat(np.add.reduceat(array, down, axis=0), right, axis=1)
+    heights, widths = (np.diff([*starts, n]) for starts, n in zip((down, right), array.shape, strict=True))
+    means: NDArray[np.float64] = sums / (heights[:, None] * widths[None, :])
+    return means
+
+
+def _size_note(shape: tuple[int, ...], block: int) -> str:
+    whole = f"{shape[0]} × {shape[1]} cells"
+    if block == 1:
+        return whole
+    return f"{whole}, drawn as means of {block} × {block}"
+
+
+def _large_scores(
+    title: str, array: NDArray[np.float64], size: str, theme: str
+) -> tuple[Title, dict[str, Any]]:
+    limit = colour_range(array)[0]
+    notes = (size, f"colour {show(-limit)} to {show(limit)}", *_beyond(array, limit))
+    return Title(title, "plain", notes), {
+        "z": array.astype(np.float32), "zmin": -limit, "zmax": limit, "colorscale": scale(SIGNED[theme]),
+    }  # fmt: skip
+
+
+def _large_mask(
+    title: str, may_look: NDArray[np.float64], size: str, theme: str
+) -> tuple[Title, dict[str, Any]]:
+    return Title(title, "plain", (size, "hatched: may not look")), {
+        "z": may_look.astype(np.float32), "zmin": 0, "zmax": 1,
+        "colorscale": scale([SURFACES[theme]["line"], ZERO[theme]]),
+    }  # fmt: skip
+
+
+def _large_weights(
+    title: str, array: NDArray[np.float64], size: str, theme: str
+) -> tuple[Title, dict[str, Any]]:
+    """Most weights of a long row are small, so the range ends where all but one in 200 lie within it."""
+    within = np.nanquantile(array, 0.995, method="higher") if array.size else 0.0
+    limit = min(colour_range(within)[0], 1.0)
+    return Title(title, "weights", (size, f"colour 0 to {show(limit)}", *_beyond(array, limit))), {
+        "z": array.astype(np.float32), "zmin": 0, "zmax": limit, "colorscale": scale(WEIGHT[theme]),
+    }  # fmt: skip
+
+
+def _placed(trace: dict[str, Any], block: int, title: str) -> dict[str, Any]:
+    """The trace with its cells at the positions that they stand for, and the hover text."""
+    where = "query %{y}, key %{x}" if block == 1 else f"{block} × {block} cells from query %{{y}}, key %{{x}}"
+    hover = f"<b>{plotly_text(title)}</b><br>{where}<br>%{{z:.4~g}}<extra></extra>"
+    places = {"x0": 1, "dx": block, "y0": 1, "dy": block}
+    return (
+        {"type": "heatmap", "showscale": False, "hoverongaps": False, "hovertemplate": hover} | places | trace
+    )
