@@ -1,0 +1,99 @@
+"""The table twin of a matrix: labelled rows and columns for a screen reader, and CSV with exact numbers.
+
+Rows and columns carry their position and their token, "1 the" and "3 the", so that equal tokens stay apart.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from attention_core.numbers import show
+from attention_core.sheet import Sheet
+
+Values = Mapping[str, NDArray[Any]]
+Labels = Mapping[str, Sequence[str]]
+
+WORDS = {
+    "query": "query",
+    "key": "key",
+    "token": "token",
+    "d_model": "feature",
+    "d_k": "feature",
+    "d_v": "feature",
+}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # how a spreadsheet formula may begin
+
+
+def frame(sheet: Sheet, values: Values, labels: Labels, name: str) -> pd.DataFrame:
+    """One matrix as a table of the texts that the screen shows; a rule is written 0 and −∞.
+
+    Raises KeyError when the sheet has no line of that name, ValueError when it is a single number.
+    """
+    rows, columns = _edges(sheet, labels, name, values[name].shape)
+    cells = [[_shown(value) for value in row] for row in values[name].tolist()]
+    index = pd.Index(rows, name=_corner(sheet, name))
+    return pd.DataFrame(cells, index=index, columns=pd.Index(columns), dtype=str)
+
+
+def alt(sheet: Sheet, values: Values, name: str) -> str:
+    """What the table holds, in one sentence: its name, its size and what one entry says."""
+    line = sheet[name]
+    rows, columns = values[name].shape
+    what = f"one row per {WORDS[line.axes[0]]}, one column per {WORDS[line.axes[1]]}"
+    return f"{line.title}: a table of {rows} × {columns}, {what}. One entry says: {line.meaning}."
+
+
+def to_csv(sheet: Sheet, values: Values, labels: Labels, name: str) -> str:
+    """The matrix as CSV: a head line, then a line a row, with every number to its last digit.
+
+    −∞ is written -inf. A label that a spreadsheet would take for a formula gets an apostrophe in front.
+    """
+    rows, columns = _edges(sheet, labels, name, values[name].shape)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow([_corner(sheet, name), *map(_harmless, columns)])
+    for row, numbers in zip(rows, values[name].tolist(), strict=True):
+        writer.writerow([_harmless(row), *map(_exact, numbers)])
+    return text.getvalue()
+
+
+def _edges(sheet: Sheet, labels: Labels, name: str, shape: tuple[int, ...]) -> tuple[list[str], list[str]]:
+    axes = sheet[name].axes
+    if len(axes) != 2:
+        raise ValueError(f"{name} is not a matrix but has the axes {axes}")
+    rows, columns = (_numbered(labels[axis], axis) for axis in axes)
+    if (len(rows), len(columns)) != shape:
+        raise ValueError(f"{name} {shape} has {len(rows)} row labels and {len(columns)} column labels")
+    return rows, columns
+
+
+def _numbered(labels: Sequence[str], axis: str) -> list[str]:
+    """Position and token; features have no token, so their position stands alone behind the word."""
+    if WORDS[axis] == "feature":
+        return [f"feature {position}" for position in range(1, len(labels) + 1)]
+    return [f"{position} {label}" for position, label in enumerate(labels, 1)]
+
+
+def _corner(sheet: Sheet, name: str) -> str:
+    down, across = (WORDS[axis] for axis in sheet[name].axes)
+    return f"{sheet[name].title}: {down} ↓ {across} →"
+
+
+def _shown(value: bool | float) -> str:
+    return ("0" if value else "−∞") if isinstance(value, bool) else show(value)
+
+
+def _exact(value: bool | float) -> str:
+    """The shortest text from which the same float is read: repr, so -inf, inf and nan are words."""
+    return repr((0.0 if value else -np.inf) if isinstance(value, bool) else value)
+
+
+def _harmless(label: str) -> str:
+    return f"'{label}" if label.startswith(_FORMULA) else label
