@@ -47,11 +47,14 @@ $(VENV)/ready-to-test: requirements.txt requirements-dev.txt $(BIN)/python
 
 # Debian's Chromium where we may install it, Playwright's own elsewhere
 $(VENV)/ready-chromium: $(VENV)/ready-to-test
-	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then :; \
-	elif [ "$$(id -u)" = 0 ] && grep -qs '^ID=debian' /etc/os-release; then \
-	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
-	else $(BIN)/python -m playwright install chromium; fi \
-	&& touch $@ || echo "Chromium cannot be had here, so the browser tests will be skipped."
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && touch $@ && exit; done; \
+	if [ "$$(id -u)" = 0 ] && grep -qs '^ID=debian' /etc/os-release; then \
+		echo "Installing Debian's Chromium for the browser tests"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends chromium >/dev/null && touch $@ && exit; fi; \
+	deps=; [ "$$(id -u)" != 0 ] || deps=--with-deps; \
+	$(BIN)/python -m playwright install $$deps chromium && touch $@ \
+	|| echo "Chromium cannot be had here, so the browser tests will be skipped."
 
 # axe-core checks the pages for readers who cannot see them; eslint checks the board's JavaScript
 $(VENV)/ready-npm: tests/browser/package.json
