@@ -83,7 +83,7 @@ def to_torch(sheet: Sheet, values: Values) -> str:
 
 
 def to_latex(sheet: Sheet, values: Values | None = None, show: Show = _show) -> str:
-    """One aligned equation per stage that its symbol does not already say; with values, every line of the sheet again as a matrix of numbers.
+    """The stages as aligned equations; with values, every line of the sheet again as a matrix of numbers.
 
     Numbers are written as `show` writes them, and "≈" says that it rounded. Raises ValueError for values
     with more than two axes.

@@ -57,7 +57,8 @@ def matmul(a: Array, b: Array, masked: Array | None = None) -> Array:
     result: Array = np.matmul(a, np.where(finite, b, 0.0))
     for j in np.flatnonzero(~finite.swapaxes(-1, -2).reshape(-1, b.shape[-2]).all(axis=0)):
         met = (masked[..., :, j, None] != -np.inf) & ~finite[..., None, j, :]
-        result = result + np.where(met, a[..., :, j, None] * b[..., None, j, :], 0.0)
+        with np.errstate(invalid="ignore"):
+            result = result + np.where(met, a[..., :, j, None] * b[..., None, j, :], 0.0)
     return result
 
 

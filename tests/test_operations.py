@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from attention_core.numbers import show
+from attention_core.operations import (
+    ADD,
+    DIVIDE,
+    KEEP,
+    LOGSUMEXP,
+    MASK,
+    MATMUL,
+    OPERATIONS,
+    SCALE,
+    SOFTCAP,
+    SOFTMAX,
+    TRANSPOSE,
+    Operation,
+    matmul,
+)
+from attention_core.softmax import logsumexp, softmax
+from attention_core.worked import TERMS_PER_LINE
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+RNG = np.random.default_rng(2)
+TALL, WIDE = RNG.normal(size=(7, 3)), RNG.normal(size=(3, 5))
+TABLE = RNG.normal(size=(7, 5))
+RULE = RNG.random((7, 5)) < 0.6
+NUMBER = np.array(1.75)
+
+INPUTS = {
+    MATMUL.name: (TALL, WIDE),
+    TRANSPOSE.name: (TALL,),
+    KEEP.name: (TABLE,),
+    DIVIDE.name: (TABLE, NUMBER),
+    SCALE.name: (TABLE, NUMBER),
+    SOFTCAP.name: (TABLE, NUMBER),
+    ADD.name: (TABLE, RNG.normal(size=(7, 5))),
+    MASK.name: (TABLE, RULE),
+    SOFTMAX.name: (TABLE,),
+    LOGSUMEXP.name: (TABLE,),
+}
+each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: op.name)
+
+
+def plain(text: str) -> float:
+    return float(text.replace("−", "-").replace("∞", "inf"))
+
+
+def value_at(result: np.ndarray, i: int, j: int) -> float:
+    return float(result[i, j] if result.ndim > 1 else result[i])
+
+
+def cells(operation: Operation) -> list[tuple[int, int]]:
+    result = operation.compute(*INPUTS[operation.name])
+    return [(i, j) for i in range(result.shape[0]) for j in range(result.shape[1] if result.ndim > 1 else 1)]
+
+
+@each_operation
+def test_the_numpy_text_computes_the_same_matrix(operation: Operation) -> None:
+    inputs = INPUTS[operation.name]
+    names = dict(zip("abc", inputs, strict=False))
+    text = operation.code.format(*names)
+    got = eval(text, {"np": np, "softmax": softmax, "logsumexp": logsumexp, **names})
+    np.testing.assert_array_equal(got, operation.compute(*inputs))
+
+
+@each_operation
+def test_every_template_has_a_place_for_every_input(operation: Operation) -> None:
+    assert len(operation.reads) == len(INPUTS[operation.name])
+    for template in (operation.latex, operation.code, operation.torch):
+        filled = template.format(*("«one»", "«two»")[: len(operation.reads)])
+        assert all(name in filled for name in ("«one»", "«two»")[: len(operation.reads)])
+
+
+@each_operation
+def test_the_declared_cells_are_the_cells_that_matter(operation: Operation) -> None:
+    """Change one entry of an input at a time: exactly the cells that read it may change."""
+    inputs = [np.array(a) for a in INPUTS[operation.name]]
+    before = operation.compute(*inputs)
+    for which, pattern in enumerate(operation.reads):
+        for place in np.ndindex(inputs[which].shape):
+            changed = [a.copy() for a in inputs]
+            changed[which][place] = (
+                ~inputs[which][place] if inputs[which].dtype == bool else 0.5 - inputs[which][place]
+            )
+            after = operation.compute(*changed)
+            for i, j in cells(operation):
+                moved = value_at(after, i, j) != value_at(before, i, j)
+                if not reads_place(pattern, place, i, j):
+                    assert not moved, (operation.name, pattern, place, i, j)
+            assert any(value_at(after, i, j) != value_at(before, i, j) for i, j in cells(operation)) or (
+                operation is MASK  # a score behind the mask changes nothing
+            )
+
+
+def reads_place(pattern: str, place: tuple[int, ...], i: int, j: int) -> bool:
+    if pattern == "all":
+        return True
+    row, column = place
+    return {
+        "row": row == i,
+        "column": column == j,
+        "cell": (row, column) == (i, j),
+        "swapped": (row, column) == (j, i),
+    }[pattern]
+
+
+@each_operation
+def test_the_worked_cell_ends_in_the_number_of_the_matrix(operation: Operation) -> None:
+    inputs = INPUTS[operation.name]
+    result = operation.compute(*inputs)
+    for i, j in cells(operation):
+        work = operation.work(inputs, i, j, show)
+        shown = show(value_at(result, i, j))
+        assert work.text.endswith(shown), work.text
+        last = work.latex[-1].removesuffix(r" \quad \text{unchanged}")
+        assert last.endswith(shown.replace("−", "-").replace("∞", r"\infty"))
+
+
+@each_operation
+def test_the_worked_lines_are_an_aligned_block(operation: Operation) -> None:
+    for i, j in cells(operation):
+        work = operation.work(INPUTS[operation.name], i, j, show, name="N")
+        assert sum(line.startswith("N &") for line in work.latex) == 1
+        for line in work.latex:
+            assert line.count("&") == 1, line
+            assert line.count("{") == line.count("}"), line
+            assert not re.search("[−∞×≈√]", line), line
+
+
+@each_operation
+def test_rounding_is_left_to_the_formatter(operation: Operation) -> None:
+    """A formatter that writes X for everything leaves no digits of its own behind."""
+    work = operation.work(INPUTS[operation.name], 1, 2 if operation is not LOGSUMEXP else 0, lambda _: "X")
+    bare = re.sub(r"row \d+|column \d+|_\{\d+,\d+\}", "", " ".join((work.text, *work.latex)))
+    assert not re.search(r"\d", bare), bare
+
+
+def test_the_dot_product_of_the_text_book() -> None:
+    """For q = [1, 0] and k = [1, 1] the dot product is (1×1) + (0×1) = 1."""
+    work = MATMUL.work((np.array([[1.0, 0.0]]), np.array([[1.0], [1.0]])), 0, 0, show)
+    assert work.text == "1×1 + 0×1 = 1"
+    assert MATMUL.work((np.array([[1.0, 0.0]]), np.array([[2.0], [1.0]])), 0, 0, show).text == "1×2 + 0×1 = 2"
+
+
+def test_negative_numbers_stand_in_parentheses() -> None:
+    work = MATMUL.work((np.array([[-1.0, 2.0]]), np.array([[3.0], [-4.0]])), 0, 0, show, name="S_{1,1}")
+    assert work.text == "(−1)×3 + 2×(−4) = −11"
+    assert work.latex == (
+        r"S_{1,1} &= (-1) \times 3 + 2 \times (-4)",
+        "&= -3 + (-8)",
+        "&= -11",
+    )
+    assert ADD.work((np.array([[1.5]]), np.array([[-0.5]])), 0, 0, show).text == "1.50 + (−0.50) = 1"
+
+
+def test_division_shows_the_root_and_its_rounded_value() -> None:
+    work = DIVIDE.work((np.array([[1.5]]), np.sqrt(3.0)), 0, 0, show, name="N")
+    assert work.text == "1.50 / √3 ≈ 1.50 / 1.73 ≈ 0.87"
+    assert work.latex == (
+        r"N &= \frac{1.50}{\sqrt{3}}",
+        r"&\approx \frac{1.50}{1.73}",
+        r"&\approx 0.87",
+    )
+    assert DIVIDE.work((np.array([[3.0]]), np.sqrt(4.0)), 0, 0, show).text == "3 / √4 = 3 / 2 = 1.50"
+    assert DIVIDE.work((np.array([[3.0]]), np.array(0.3)), 0, 0, show).text == "3 / 0.30 = 10"
+
+
+def test_the_mask_adds_zero_or_minus_infinity() -> None:
+    inputs = (np.array([[1.5, np.nan]]), np.array([[True, False]]))
+    assert MASK.work(inputs, 0, 0, show).text == "1.50 + 0 = 1.50"
+    assert MASK.work(inputs, 0, 1, show).text.endswith("+ (−∞) = −∞")
+    assert MASK.work((inputs[0][:, :1], np.array([[False]])), 0, 0, show).latex == (
+        r" &= 1.50 + (-\infty)",
+        r"&= -\infty",
+    )
+
+
+def test_softmax_is_worked_in_five_steps() -> None:
+    work = SOFTMAX.work((np.array([[0.0, 2.0, -np.inf]]),), 0, 0, show, name="A_{1,1}")
+    assert work.latex == (
+        r"s &= (0,\; 2,\; -\infty)",
+        r"m &= \max s = 2",
+        r"s - m &= (-2,\; 0,\; -\infty)",
+        r"e^{s - m} &\approx (0.14,\; 1,\; 0)",
+        r"\textstyle\sum e^{s - m} &= 0.14 + 1 + 0",
+        "&= 1.14",
+        r"A_{1,1} &= \frac{0.14}{1.14} \approx 0.12",
+    )
+    assert work.text == "e^(0 − 2) / (e^(0 − 2) + e^(2 − 2) + e^(−∞ − 2)) ≈ 0.14 / 1.14 ≈ 0.12"
+
+
+def test_a_query_that_may_look_nowhere_says_so() -> None:
+    work = SOFTMAX.work((np.full((2, 3), -np.inf),), 1, 0, show, name="A_{2,1}")
+    assert work.text == "every entry of row 2 is −∞: this query may look nowhere, so its weight is 0"
+    assert "may look nowhere" in work.latex[-1]
+    assert work.latex[-1].startswith("A_{2,1} &= 0")
+
+
+@pytest.mark.parametrize("n", [8, 9, 16, 17, 31])
+def test_long_rows_go_on_over_several_lines_and_lose_nothing(n: int) -> None:
+    row, column = np.arange(1.0, n + 1)[None], np.arange(n + 1.0, 1, -1)[:, None]
+    work = MATMUL.work((row, column), 0, 0, show)
+    assert work.text.count("×") == n
+    assert sum(line.count(r"\times") for line in work.latex) == n
+    assert max(line.count(r"\times") for line in work.latex) <= TERMS_PER_LINE
+    shares = SOFTMAX.work((row,), 0, 0, show).latex
+    listed = " ".join(shares[: shares.index(next(line for line in shares if line.startswith("m &")))])
+    assert re.findall(r"\d+", listed) == [str(k) for k in range(1, n + 1)]
+
+
+def test_equals_holds_for_the_numbers_as_shown_and_about_says_rounding() -> None:
+    thirds = MATMUL.work((np.array([[1 / 3, 1 / 3]]), np.array([[1.0], [1.0]])), 0, 0, show)
+    assert thirds.text == "0.33×1 + 0.33×1 ≈ 0.67"
+    exact = MATMUL.work((np.array([[0.1, 0.2]]), np.array([[1.0], [1.0]])), 0, 0, show)
+    assert exact.text == "0.10×1 + 0.20×1 = 0.30"  # 0.30000000000000004 in binary
+
+
+def test_a_masked_nan_takes_no_part_in_a_product_and_an_open_one_does() -> None:
+    weights = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+    masked = np.array([[0.0, 0.0, -np.inf], [0.0, -800.0, -np.inf]])
+    v = np.array([[1.0, 2.0], [3.0, 4.0], [np.nan, np.inf]])
+    np.testing.assert_array_equal(matmul(weights, v, masked), [[2, 3], [1, 2]])
+    v[1, 0] = np.nan  # open to both queries, though the second one's weight has rounded to 0
+    np.testing.assert_array_equal(matmul(weights, v, masked), [[np.nan, 3], [np.nan, 2]])
+    work = MATMUL.work((weights, v), 0, 1, show, aside=masked)
+    assert work.text == "0.50×2 + 0.50×4 + 0×∞ (takes no part) = 3"
+
+
+def test_a_product_of_stacked_matrices_leaves_masked_values_out_one_by_one() -> None:
+    rng = np.random.default_rng(3)
+    weights, v = rng.random((2, 3, 7, 5)), rng.normal(size=(2, 1, 5, 4))
+    masked = np.where(rng.random((2, 3, 7, 5)) < 0.5, -np.inf, 0.0)
+    weights[masked == -np.inf] = 0
+    v[0, 0, 2, 1], v[1, 0, 2, 3], v[1, 0, 4] = np.nan, np.inf, np.nan
+    want = np.zeros((2, 3, 7, 4))
+    for b, h, i, c in np.ndindex(want.shape):
+        terms = [weights[b, h, i, j] * v[b, 0, j, c] for j in range(5) if masked[b, h, i, j] != -np.inf]
+        want[b, h, i, c] = sum(terms)
+    np.testing.assert_allclose(matmul(weights, v, masked), want, rtol=1e-13)
+
+
+def test_a_mask_or_bias_never_makes_the_table_larger() -> None:
+    for operation, table in (
+        (MASK, np.ones((5, 5), dtype=bool)),
+        (MASK, np.zeros((5, 5), dtype=bool)),
+        (ADD, TABLE),
+    ):
+        with pytest.raises(ValueError, match="last two axes"):
+            operation.compute(np.zeros((1, 5)), table)
+
+
+def test_operations_are_counted_with_two_for_a_multiply_add() -> None:
+    """n·m dot products of d terms: d products and d additions each, counted one by one."""
+    n, d, m = 7, 3, 5
+    assert MATMUL.flops([(n, d), (d, m)]) == sum(2 for _ in np.ndindex(n, d, m)) == 210
+    assert MATMUL.flops([(4, 2, n, d), (2, d, m)]) == 8 * 210
+    assert TRANSPOSE.flops([(n, m)]) == KEEP.flops([(n, m)]) == 0
+    assert DIVIDE.flops([(n, m), ()]) == SCALE.flops([(n, m), ()]) == ADD.flops([(n, m), (n, m)]) == 35
+    assert SOFTMAX.flops([(n, m)]) == 5 * 35
