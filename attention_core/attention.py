@@ -38,7 +38,8 @@ Trace = TypeVar("Trace", bound="AttentionTrace")
 class AttentionTrace:
     """Every matrix from the input to the output, in the order it is worked out, read-only.
 
-    Leading axes (batch, heads) stand where "…" is. Where a stage is left out, its field is the one before.
+    Leading axes (batch, heads) stand where "…" is; a mask may have fewer of them than the scores. Where a
+    stage is left out, its field is the one before.
     """
 
     q: Array  # (…, n_q, d_k)
@@ -178,7 +179,10 @@ def _settings(
 
 def _numbers(name: str, a: ArrayLike) -> Array:
     """a as float64; bias may have any number of axes, a matrix has at least two."""
-    array = np.asarray(a)
+    try:
+        array = np.asarray(a)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths") from None
     if array.dtype.kind not in "iuf" and array.size:
         hint = "; True and False go in mask" if name == "bias" and array.dtype.kind == "b" else ""
         raise ValueError(f"{name} holds {array.dtype}, and numbers are needed{hint}")

@@ -102,15 +102,13 @@ def run(sheet: Sheet, given: Mapping[str, ArrayLike]) -> dict[str, NDArray[Any]]
     """Work through the sheet from top to bottom and keep every line, read-only.
 
     Numbers become float64, rules bool; what is given is copied, never changed.
-    Raises ValueError where something is not given, and where matrices do not fit, naming their shapes.
+    Raises ValueError where something is not given, where a rule is not boolean, and where matrices do not
+    fit, naming their shapes.
     """
     missing = [line.name for line in sheet.given if line.name not in given]
     if missing:
         raise ValueError(f"the sheet also needs {', '.join(missing)}")
-    values: dict[str, NDArray[Any]] = {
-        line.name: np.array(given[line.name], dtype=bool if line.is_rule else np.float64)
-        for line in sheet.given
-    }
+    values: dict[str, NDArray[Any]] = {line.name: _copied(line, given[line.name]) for line in sheet.given}
     with np.errstate(all="ignore"):
         for stage in sheet.stages:
             inputs = [values[name] for name in (*stage.inputs, *((stage.aside,) if stage.aside else ()))]
@@ -122,6 +120,15 @@ def run(sheet: Sheet, given: Mapping[str, ArrayLike]) -> dict[str, NDArray[Any]]
     for value in values.values():
         value.flags.writeable = False
     return values
+
+
+def _copied(line: Given, value: ArrayLike) -> NDArray[Any]:
+    if not line.is_rule:
+        return np.array(value, dtype=np.float64)
+    rule = np.array(value)
+    if rule.dtype != np.bool_:
+        raise ValueError(f"{line.name} holds {rule.dtype}, and True or False is needed, True = may look")
+    return rule
 
 
 def reads(sheet: Sheet, name: str) -> list[tuple[str, str]]:

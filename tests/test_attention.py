@@ -313,6 +313,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a vector": ({"q": np.ones(3)}, "q (3,) is not a matrix"),
     "words": ({"k": [["a", "b"]]}, "k holds <U1, and numbers are needed"),
+    "rows of different lengths": ({"v": [[1, 2], [3]]}, "v has rows of different lengths"),
     "no features": ({"q": np.ones((4, 0)), "k": np.ones((7, 0))}, "no features"),
     "heads that cannot be shared out": (
         {"q": np.ones((4, 4, 3)), "k": np.ones((3, 7, 3)), "v": np.ones((3, 7, 2))},

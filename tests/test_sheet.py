@@ -152,6 +152,14 @@ def test_a_sheet_without_something_given_names_it() -> None:
         run(ATTENTION, given)
 
 
+def test_a_rule_written_as_numbers_is_refused() -> None:
+    """0 and −∞ as truths would open exactly what they should close."""
+    given = made_up(ATTENTION)
+    given["mask"] = np.where(given["mask"], 0.0, -np.inf)
+    with pytest.raises(ValueError, match="mask holds float64, and True or False is needed"):
+        run(ATTENTION, given)
+
+
 def test_what_a_cell_reads_comes_from_its_operation() -> None:
     assert reads(ATTENTION, "scores") == [("q", "row"), ("k_t", "column")]
     assert reads(ATTENTION, "k_t") == [("k", "swapped")]
