@@ -56,6 +56,7 @@ def same(scope: dict[str, Any], sheet: Sheet, values: Any) -> None:
     for line in sheet:
         got = np.asarray(scope[line.name])
         assert got.shape == values[line.name].shape, line.name
+        assert got.dtype == values[line.name].dtype, line.name
         np.testing.assert_allclose(got, values[line.name], rtol=1e-12, atol=1e-12, err_msg=line.name)
     for line in sheet.given:
         np.testing.assert_array_equal(scope[line.name], values[line.name], err_msg=line.name)

@@ -212,6 +212,6 @@ def _wide(a: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _like(a: NDArray[Any], model: NDArray[Any]) -> NDArray[Any]:
-    """a in the type of the model; a number too large for it becomes ∞."""
+    """a in the type of the model, float64 for whole numbers; a number too large for it becomes ∞."""
     with np.errstate(over="ignore"):
-        return a.astype(model.dtype)
+        return a.astype(model.dtype if model.dtype.kind == "f" else np.float64)
