@@ -6,26 +6,22 @@ that both masks allow share out what is left to them in the same proportions as 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attention_core.attention import AttentionTrace
-from attention_core.masks import MaskSpec, why
+from attention_core.masks import MaskSpec
 from attention_core.numbers import show
+from attention_ui.naming import Places, named, reasons
 from attention_ui.tokens import isolated
 
 Array = NDArray[np.float64]
-Places = NDArray[np.intp]
 Labels = Mapping[str, Sequence[str]]
 
-LONGEST_RUN = 3  # neighbouring keys named one by one; more are "5 the to 9 mat"
 NOISE = 1e-12  # relative; a change that only rounding makes
-_PLURAL = {"lies": "lie", "is": "are", "stands": "stand"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +99,10 @@ def _row(
     if not new.size and not lost.size:
         return _nothing_changes(bool(kept.size))
     parts = [_allowed(keys, new, lost, kept)]
-    parts += [f"A blocked {_them(new)}: {_reasons(specs[0], i, new, a.size, len(trace_a.mask))}."] * bool(
+    parts += [f"A blocked {_them(new)}: {reasons(specs[0], i, new, a.size, len(trace_a.mask))}."] * bool(
         new.size
     )
-    parts += [f"B blocks {_them(lost)}: {_reasons(specs[1], i, lost, a.size, len(trace_a.mask))}."] * bool(
+    parts += [f"B blocks {_them(lost)}: {reasons(specs[1], i, lost, a.size, len(trace_a.mask))}."] * bool(
         lost.size
     )
     if not (np.isfinite(before).all() and np.isfinite(after).all()):
@@ -132,35 +128,15 @@ def _nothing_changes(looks: bool) -> str:
 def _allowed(keys: Sequence[str], new: Places, lost: Places, kept: Places) -> str:
     if not lost.size and not kept.size:
         empty = "could look nowhere under A, so its weights and its output were 0"
-        return f"{empty}; now it may look at {_named(keys, new)}."
+        return f"{empty}; now it may look at {named(keys, new)}."
     if not new.size and not kept.size:
         empty = "may look nowhere under B, so its weights and its output are 0"
-        return f"{empty}; it could look at {_named(keys, lost)}."
+        return f"{empty}; it could look at {named(keys, lost)}."
     if not lost.size:
-        return f"may now also look at {_named(keys, new)}."
+        return f"may now also look at {named(keys, new)}."
     if not new.size:
-        return f"may no longer look at {_named(keys, lost)}."
-    return f"may now look at {_named(keys, new)}, and no longer at {_named(keys, lost)}."
-
-
-def _reasons(spec: MaskSpec, i: int, blocked: Places, n_k: int, n_q: int) -> str:
-    """Why this mask keeps query i from these keys; keys with the same reason share a clause."""
-    keys_of: dict[str, list[int]] = {}
-    for j in blocked.tolist():
-        pattern = re.sub(rf"\bkey {j + 1}\b", "key #", why(spec, i, j, n_q, n_k))
-        keys_of.setdefault(pattern, []).append(j)
-    return "; ".join(_reason(pattern, keys) for pattern, keys in keys_of.items())
-
-
-def _reason(pattern: str, keys: list[int]) -> str:
-    """The reason with the keys in place of "key #": "key 4 is padding", "keys 3 and 4 lie after query 1"."""
-    pattern = re.sub(r"^(key # (?:lies|is|stands)\b.*) and key # (?=lies|is|stands)", r"\1 and ", pattern)
-    if len(keys) == 1:
-        return pattern.replace("key #", f"key {keys[0] + 1}")
-    if pattern.startswith("key #"):
-        pattern = re.sub(r"(key #|and) (lies|is|stands)\b", lambda m: f"{m[1]} {_PLURAL[m[2]]}", pattern)
-    numbers = _listed([_run(str(run[0] + 1), str(run[-1] + 1), run) for run in _runs(keys)])
-    return pattern.replace("key #", f"keys {numbers}")
+        return f"may no longer look at {named(keys, lost)}."
+    return f"may now look at {named(keys, new)}, and no longer at {named(keys, lost)}."
 
 
 # what becomes of the weights and the output ---------------------------------------------------
@@ -180,7 +156,7 @@ def _moved(keys: Sequence[str], before: Array, after: Array, new: Places, lost: 
     the_new = "The new key takes" if new.size == 1 else "The new keys take"
     the_old = "the old one held" if lost.size == 1 else "the old ones held"
     both = f"{the_new} {_part(taken)} of its attention and {the_old} {_part(held)}"
-    rest = _named(keys, kept) if kept.size == 1 else f"the {kept.size} keys that both allow"
+    rest = named(keys, kept) if kept.size == 1 else f"the {kept.size} keys that both allow"
     return f"{both}; {rest}: {_change(float(before[kept].sum()), float(after[kept].sum()))}."
 
 
@@ -190,8 +166,8 @@ def _given(keys: Sequence[str], before: Array, after: Array, kept: Places, amoun
         return ", so the other weights stay as they are"
     share, top, change = _largest_share(before, after, kept)
     if share == "equal":
-        return f", as much from each of {_named(keys, top)} ({change})"
-    return f", {share} of it from {_named(keys, top)} ({change})"
+        return f", as much from each of {named(keys, top)} ({change})"
+    return f", {share} of it from {named(keys, top)} ({change})"
 
 
 def _received(keys: Sequence[str], before: Array, after: Array, kept: Places, amount: float) -> str:
@@ -200,8 +176,8 @@ def _received(keys: Sequence[str], before: Array, after: Array, kept: Places, am
         return ", so the other weights stay as they are"
     share, top, change = _largest_share(before, after, kept)
     if share == "equal":
-        return f", which now goes in equal parts to {_named(keys, top)} ({change})"
-    return f", {share} of which now goes to {_named(keys, top)} ({change})"
+        return f", which now goes in equal parts to {named(keys, top)} ({change})"
+    return f", {share} of which now goes to {named(keys, top)} ({change})"
 
 
 def _largest_share(before: Array, after: Array, kept: Places) -> tuple[str, Places, str]:
@@ -223,12 +199,12 @@ def _strongest(keys: Sequence[str], weights: Array, goes: str) -> str:
     top = np.flatnonzero(np.isclose(weights, weights.max(), rtol=1e-9, atol=0.0))
     weight = show(float(weights.max()))
     if top.size > 1:
-        whose = f"{_named(keys, top)}, {weight} each"
+        whose = f"{named(keys, top)}, {weight} each"
         return f"The largest weights {'were' if goes == 'went' else 'are'} those of {whose}."
     if weight == "1":
-        return f"All of its attention {goes} to {_named(keys, top)}."
+        return f"All of its attention {goes} to {named(keys, top)}."
     share = "Most" if weights.max() > 0.5 else "The largest part"
-    return f"{share} of its attention {goes} to {_named(keys, top)} ({weight})."
+    return f"{share} of its attention {goes} to {named(keys, top)} ({weight})."
 
 
 def _output(before: Array, after: Array) -> str:
@@ -264,29 +240,6 @@ def _change(before: float, after: float) -> str:
         if before != after
         else f"{a}, as before"
     )
-
-
-# words ----------------------------------------------------------------------------------------
-
-
-def _named(keys: Sequence[str], places: Places) -> str:
-    """Keys by position and token: "3 sat", "1 the and 2 cat", "5 the to 9 mat"."""
-    names = {j: f"{j + 1} {isolated(keys[j])}" for j in places.tolist()}
-    return _listed([_run(names[run[0]], names[run[-1]], run) for run in _runs(places.tolist())])
-
-
-def _runs(places: list[int]) -> list[list[int]]:
-    """The places in runs of neighbours; a short run is taken apart."""
-    runs = [[j for _, j in group] for _, group in groupby(enumerate(places), lambda pair: pair[1] - pair[0])]
-    return [part for run in runs for part in ([run] if len(run) > LONGEST_RUN else [[j] for j in run])]
-
-
-def _run(first: str, last: str, run: list[int]) -> str:
-    return first if len(run) == 1 else f"{first} to {last}"
-
-
-def _listed(items: list[str]) -> str:
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def _them(places: Places) -> str:

@@ -1,4 +1,4 @@
-"""Matrices as Plotly figures: four heat maps with their numbers in one figure, and large ones without.
+"""Scores, scaled scores, mask and weights as heat maps with their numbers, in one Plotly figure.
 
 Cells are placed by position and only labelled by token, so a token may occur twice. Colours are the board's
 own steps. Where a query may not look the cell is hatched, and its number is written all the same.
@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from attention_core.numbers import show
 from attention_core.sheet import Sheet, work
-from attention_ui.canvas import Title, coarse_hatch, hatch, layout, plan_for, plan_without_labels, scale
+from attention_ui.canvas import Title, hatch, layout, plan_for, scale
+from attention_ui.large import large_map
 from attention_ui.theme import SIGNED, STEPS, SURFACES, WEIGHT, ZERO, colour_range, ink, level
 from attention_ui.tokens import isolated, plotly_text
-from attention_ui.words import alt_text, cost_sentences, large_alt_text
+from attention_ui.words import alt_text, beyond, cost_sentences, large_alt_text
 
 __all__ = ["CONFIG", "alt_text", "cost_sentences", "heat_maps", "large_alt_text", "large_map"]
 
@@ -30,7 +31,6 @@ Labels = Mapping[str, Sequence[str]]
 SHOWN = ("scores", "scaled", "mask", "weights")  # the heat maps, in reading order
 LARGEST_WRITTEN = 16  # cells a side that leave room for numbers
 WIDEST_PAIR = 10  # columns up to which two maps fit side by side with readable numbers
-LARGEST_DRAWN = 128  # cells a side that are drawn one by one
 CONFIG = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False, "showTips": False}
 
 
@@ -53,12 +53,12 @@ def heat_maps(
     *,
     theme: str = "light",
     shared: bool = True,
-    across: int | None = None,
+    across: int = 2,
 ) -> go.Figure:
-    """The scores, scaled scores, mask and weights as one figure, `across` of them side by side.
+    """The scores, scaled scores, mask and weights as one figure.
 
-    across=None: two, or one above the other where the numbers of two would be too small to read.
-
+    across: how many stand side by side at most; with many columns one stands below the other, because
+    the numbers would be too small to read.
     shared: both scores have one colour range; else each has its own. The ranges stand below the titles.
     Raises ValueError when a side has more than 16 cells: `large_map` draws those, without numbers.
     """
@@ -67,13 +67,15 @@ def heat_maps(
         raise ValueError(f"{n_q} × {n_k} cells leave no room for numbers: large_map draws them without")
     maps = _maps(sheet, values, labels, theme, shared)
     titles = [each.title for each in maps]
-    across = across or (2 if n_k <= WIDEST_PAIR else 1)
-    figure = go.Figure(layout=layout(plan_for(labels["query"], labels["key"], across, titles), titles, theme))
+    across = min(across, 4 if n_k <= WIDEST_PAIR // 2 else 2 if n_k <= WIDEST_PAIR else 1)
+    plan = plan_for(labels["query"], labels["key"], across, titles)
     characters = max(len(text) for each in maps for row in each.texts for text in row)
-    for number, each in enumerate(maps, 1):
-        traces = [*_cells(each, characters, theme), hatch(each.hatched, theme)]
-        figure.add_traces([trace | {"xaxis": f"x{number}", "yaxis": f"y{number}"} for trace in traces])
-    return figure
+    traces = [
+        trace | {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+        for number, each in enumerate(maps, 1)
+        for trace in (*_cells(each, characters, theme), hatch(each.hatched, theme))
+    ]
+    return go.Figure(data=traces, layout=layout(plan, titles, theme))
 
 
 # the four maps --------------------------------------------------------------------------------
@@ -99,15 +101,9 @@ def _scores(
     title: str, array: NDArray[np.float64], limit: float, whose: str, hover: list[list[str]], theme: str
 ) -> _Map:
     below = np.isneginf(array)
-    notes = (f"colour {show(-limit)} to {show(limit)}", whose, *_beyond(array, limit))
+    notes = (f"colour {show(-limit)} to {show(limit)}", whose, *beyond(array, limit))
     steps = np.where(np.isnan(array) | below, np.nan, level(array, limit) + STEPS)
     return _Map(Title(title, "plain", notes), _texts(array), hover, steps, SIGNED[theme], below)
-
-
-def _beyond(array: NDArray[np.float64], limit: float) -> tuple[str, ...]:
-    """A note about the numbers that lie outside the colour range, if any do."""
-    count = int(np.sum((np.abs(array) > limit) & ~np.isneginf(array)))
-    return (f"{count} {'number lies' if count == 1 else 'numbers lie'} beyond",) if count else ()
 
 
 def _weights(
@@ -203,95 +199,3 @@ def _with_fillers(texts: list[list[str]], characters: int) -> list[list[str]]:
         if i < len(texts) and j < len(texts[0]):
             texts[i][j] = texts[i][j].ljust(characters, "\u200b")
     return texts
-
-
-# large maps -----------------------------------------------------------------------------------
-
-
-def large_map(sheet: Sheet, values: Values, *, theme: str = "light", across: int = 3) -> go.Figure:
-    """Scaled scores, mask and weights of any size as plain heat maps without numbers, in one figure.
-
-    Above 128 cells a side a drawn cell is the mean of a block of cells; the titles say so. Where
-    every cell of a block is blocked the block is hatched.
-    """
-    block = block_of(values["mask"].shape)
-    may_look = pooled(values["mask"].astype(np.float64), block)
-    blocked = may_look == 0
-    size = _size_note(values["mask"].shape, block)
-    maps = [
-        _large_scores(sheet["scaled"].title, pooled(values["scaled"], block), size, theme),
-        _large_mask(sheet["mask"].title, may_look, size, theme),
-        _large_weights(sheet["weights"].title, pooled(values["weights"], block), size, theme),
-    ]
-    titles = [title for title, _ in maps]
-    plan = plan_without_labels(blocked.shape, block, across, titles)
-    figure = go.Figure(layout=layout(plan, titles, theme))
-    for number, (title, trace) in enumerate(maps, 1):
-        axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
-        figure.add_trace(_placed(trace, block, title.text) | axes)
-        if number > 1:
-            figure.add_trace(coarse_hatch(blocked, plan, theme) | axes)
-    return figure
-
-
-def block_of(shape: tuple[int, ...]) -> int:
-    """How many cells a side are drawn as one so that at most 128 a side are drawn."""
-    return -(-max(shape) // LARGEST_DRAWN)
-
-
-def pooled(array: NDArray[np.float64], block: int) -> NDArray[np.float64]:
-    """The means of block × block cells; blocks at the lower and right edge may be smaller."""
-    if block == 1:
-        return array
-    down, right = (np.arange(0, n, block) for n in array.shape)
-    sums = np.add.reduceat(np.add.reduceat(array, down, axis=0), right, axis=1)
-    heights, widths = (np.diff([*starts, n]) for starts, n in zip((down, right), array.shape, strict=True))
-    means: NDArray[np.float64] = sums / (heights[:, None] * widths[None, :])
-    return means
-
-
-def _size_note(shape: tuple[int, ...], block: int) -> str:
-    whole = f"{shape[0]} × {shape[1]} cells"
-    if block == 1:
-        return whole
-    return f"{whole}, drawn as means of {block} × {block}"
-
-
-def _large_scores(
-    title: str, array: NDArray[np.float64], size: str, theme: str
-) -> tuple[Title, dict[str, Any]]:
-    limit = colour_range(array)[0]
-    notes = (size, f"colour {show(-limit)} to {show(limit)}", *_beyond(array, limit))
-    return Title(title, "plain", notes), {
-        "z": array.astype(np.float32), "zmin": -limit, "zmax": limit, "colorscale": scale(SIGNED[theme]),
-    }  # fmt: skip
-
-
-def _large_mask(
-    title: str, may_look: NDArray[np.float64], size: str, theme: str
-) -> tuple[Title, dict[str, Any]]:
-    return Title(title, "plain", (size, "hatched: may not look")), {
-        "z": may_look.astype(np.float32), "zmin": 0, "zmax": 1,
-        "colorscale": scale([SURFACES[theme]["line"], ZERO[theme]]),
-    }  # fmt: skip
-
-
-def _large_weights(
-    title: str, array: NDArray[np.float64], size: str, theme: str
-) -> tuple[Title, dict[str, Any]]:
-    """Most weights of a long row are small, so the range ends where all but one in 200 lie within it."""
-    within = np.nanquantile(array, 0.995, method="higher") if array.size else 0.0
-    limit = min(colour_range(within)[0], 1.0)
-    return Title(title, "weights", (size, f"colour 0 to {show(limit)}", *_beyond(array, limit))), {
-        "z": array.astype(np.float32), "zmin": 0, "zmax": limit, "colorscale": scale(WEIGHT[theme]),
-    }  # fmt: skip
-
-
-def _placed(trace: dict[str, Any], block: int, title: str) -> dict[str, Any]:
-    """The trace with its cells at the positions that they stand for, and the hover text."""
-    where = "query %{y}, key %{x}" if block == 1 else f"{block} × {block} cells from query %{{y}}, key %{{x}}"
-    hover = f"<b>{plotly_text(title)}</b><br>{where}<br>%{{z:.4~g}}<extra></extra>"
-    places = {"x0": 1, "dx": block, "y0": 1, "dy": block}
-    return (
-        {"type": "heatmap", "showscale": False, "hoverongaps": False, "hovertemplate": hover} | places | trace
-    )

@@ -49,6 +49,12 @@ def large_alt_text(sheet: Sheet, values: Values) -> str:
     )
 
 
+def beyond(array: NDArray[np.float64], limit: float) -> tuple[str, ...]:
+    """A note about the numbers outside −limit to limit, if any; −∞ has no colour and is not counted."""
+    count = int(np.sum((np.abs(array) > limit) & ~np.isneginf(array)))
+    return (f"{count} {'number lies' if count == 1 else 'numbers lie'} beyond",) if count else ()
+
+
 def _count(n: int, one: str, many: str) -> str:
     return f"{n} {one if n == 1 else many}"
 
