@@ -89,9 +89,11 @@ def latex_text(label: str) -> str:
     r"""The label for the inside of \text{…} in KaTeX.
 
     An accent that has no letter of its own to sit on is written as [U+0301]: KaTeX refuses a loose one.
+    Repeated -, ' and ` are kept apart, which would otherwise become dashes and quotation marks.
     """
     composed = unicodedata.normalize("NFC", label)
-    return "".join(f"[U+{ord(c):04X}]" if "\u0300" <= c <= "\u036f" else _LATEX.get(c, c) for c in composed)
+    text = "".join(f"[U+{ord(c):04X}]" if "\u0300" <= c <= "\u036f" else _LATEX.get(c, c) for c in composed)
+    return re.sub(r"([-'`])(?=\1)", r"\1{}", text)
 
 
 def markdown_text(label: str) -> str:

@@ -115,13 +115,14 @@ def test_latex_text_leaves_no_character_with_a_meaning():
     assert latex_text("$x$") == r"\$x\$"
     assert latex_text(r"\frac{1}{2}") == r"\textbackslash{}frac\{1\}\{2\}"
     assert latex_text("50% ^ ~ # &") == r"50\% \textasciicircum{} \textasciitilde{} \# \&"
+    assert latex_text("a--b ''c``") == "a-{}-b '{}'c`{}`"
     assert latex_text("e\u0301") == "é"
     assert latex_text("x\u0301\u0302") == "x[U+0301][U+0302]"
 
 
 @given(ANY_TOKEN)
 def test_latex_text_keeps_braces_balanced_whatever_the_token(label):
-    bare = re.sub(r"\\[{}$&#%_]", "", latex_text(label))
+    bare = re.sub(r"\\[{}$&#%_]", "", re.sub(r"(?<=[-'`])\{\}(?=[-'`])", "", latex_text(label)))
     bare = re.sub(r"\\text(backslash|asciicircum|asciitilde)\{\}", "", bare)
     assert not set(bare) & set("\\{}$&#%_^~")
 
