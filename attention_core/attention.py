@@ -2,21 +2,19 @@ r"""Scaled dot-product attention, with every matrix on the way kept.
 
     Attention(Q, K, V) = softmax(Q Kᵀ / √d_k + M) V        Vaswani et al. 2017, equation 1
 
-The calculation itself is the sheet in sheets.py; here the arguments are checked, fitted to one another and
-sent through it.
+The calculation itself is the sheet in sheets.py; fitting.py checks the arguments; here they are sent through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite, sqrt
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from attention_core.fitting import leading_axes, numbers, settings, with_shared_heads
 from attention_core.operations import Array, Truth
 from attention_core.sheet import Sheet, run
 from attention_core.sheets import ATTENTION, PROJECTED, attention_sheet
@@ -90,11 +88,11 @@ def attention(
     masked out takes no part. Raises ValueError, naming arguments and shapes, where they do not fit or where
     the mask is not boolean.
     """
-    queries = _numbers("q", q)
-    keys, values = _fitted(queries, _numbers("k", k), _numbers("v", v))
-    table = (*_leading(queries, keys, values), queries.shape[-2], keys.shape[-2])
+    queries = numbers("q", q)
+    keys, values = with_shared_heads(queries, numbers("k", k), numbers("v", v))
+    table = (*leading_axes(queries, keys, values), queries.shape[-2], keys.shape[-2])
     given: dict[str, Any] = {"q": queries, "k": keys, "v": values}
-    given |= _settings(table, queries.shape[-1], mask, bias, scale, softcap)
+    given |= settings(table, queries.shape[-1], mask, bias, scale, softcap)
     return _trace(AttentionTrace, given, from_x=False)
 
 
@@ -113,8 +111,8 @@ def attention_from_x(
 
     The keywords are those of `attention`. Raises ValueError naming arguments and shapes.
     """
-    rows = _numbers("x", x)
-    weights = {name: _numbers(name, w) for name, w in (("w_q", w_q), ("w_k", w_k), ("w_v", w_v))}
+    rows = numbers("x", x)
+    weights = {name: numbers(name, w) for name, w in (("w_q", w_q), ("w_k", w_k), ("w_v", w_v))}
     for name, w in weights.items():
         if w.ndim != 2 or w.shape[0] != rows.shape[-1]:
             raise ValueError(
@@ -129,7 +127,7 @@ def attention_from_x(
         )
     table = (*rows.shape[:-1], rows.shape[-2])
     given: dict[str, Any] = {"x": rows} | weights
-    given |= _settings(table, asked[1], mask, bias, scale, softcap)
+    given |= settings(table, asked[1], mask, bias, scale, softcap)
     return _trace(ProjectedTrace, given, from_x=True)
 
 
@@ -149,110 +147,3 @@ def _trace(kind: type[Trace], given: dict[str, Any], *, from_x: bool) -> Trace:
         values=MappingProxyType(values),
         **{name: fields[name] for name in kind.__dataclass_fields__ if name in fields},
     )
-
-
-def _settings(
-    table: tuple[int, ...],
-    d_k: int,
-    mask: ArrayLike | None,
-    bias: ArrayLike | None,
-    scale: float | None,
-    softcap: float | None,
-) -> dict[str, Any]:
-    """Everything that is given beside the matrices, checked. table: the shape of the scores."""
-    given: dict[str, Any] = {"divisor": sqrt(d_k)} if scale is None else {"scale": scale}
-    if scale is None and d_k == 0:
-        raise ValueError("queries and keys have no features, so there is nothing to compare and no √d_k")
-    if scale is not None and not isfinite(scale):
-        raise ValueError(f"scale has to be a finite number, not {scale}")
-    if softcap is not None:
-        if not (isfinite(softcap) and softcap > 0):
-            raise ValueError(f"softcap has to be a finite number above 0, or None for no cap, not {softcap}")
-        given["softcap"] = softcap
-    if bias is not None:
-        given["bias"] = _over_table("bias", _numbers("bias", bias), table)
-    given["mask"] = (
-        np.ones(table[-2:], dtype=bool) if mask is None else _over_table("mask", _rule(mask), table)
-    )
-    return given
-
-
-def _numbers(name: str, a: ArrayLike) -> Array:
-    """a as float64; bias may have any number of axes, a matrix has at least two."""
-    try:
-        array = np.asarray(a)
-    except ValueError:
-        raise ValueError(f"{name} has rows of different lengths") from None
-    if array.dtype.kind not in "iuf" and array.size:
-        hint = "; True and False go in mask" if name == "bias" and array.dtype.kind == "b" else ""
-        raise ValueError(f"{name} holds {array.dtype}, and numbers are needed{hint}")
-    if array.ndim < 2 and name != "bias":
-        raise ValueError(f"{name} {array.shape} is not a matrix: rows and columns are needed")
-    return array.astype(np.float64, copy=False)
-
-
-def _rule(mask: ArrayLike) -> Truth:
-    array = np.asarray(mask)
-    if array.dtype != np.bool_:
-        raise ValueError(
-            f"mask holds {array.dtype}, and True or False is needed, True where a query may look; "
-            "numbers to be added to the scores go in bias"
-        )
-    return array
-
-
-def _over_table(name: str, array: NDArray[Any], table: tuple[int, ...]) -> NDArray[Any]:
-    """array broadcast over the last two axes; refused where it is too short or too long for them."""
-    last = (1, 1, *array.shape)[-2:]
-    if any(have not in (1, need) for have, need in zip(last, table[-2:], strict=True)):
-        raise ValueError(
-            f"{name} {array.shape} does not fit the scores {table}: "
-            f"its last two axes have to be the {table[-2]} queries and the {table[-1]} keys, or 1"
-        )
-    try:
-        leading = np.broadcast_shapes(array.shape[:-2], table[:-2])
-    except ValueError:
-        raise ValueError(
-            f"{name} {array.shape} does not fit the scores {table}: its leading axes do not broadcast"
-        ) from None
-    return np.broadcast_to(array, (*leading, *table[-2:]) if array.ndim > 2 else table[-2:])
-
-
-def _fitted(q: Array, k: Array, v: Array) -> tuple[Array, Array]:
-    """k and v with heads repeated in runs where they serve several query heads each."""
-    if q.shape[-1] != k.shape[-1]:
-        raise ValueError(
-            f"q {q.shape} and k {k.shape} cannot be compared: a query with {q.shape[-1]} features "
-            f"meets keys with {k.shape[-1]}, and a dot product needs as many on both sides"
-        )
-    if k.shape[-2] != v.shape[-2]:
-        raise ValueError(
-            f"k {k.shape} and v {v.shape} do not fit: {k.shape[-2]} keys need as many values, "
-            f"and there are {v.shape[-2]}"
-        )
-    heads, k_heads, v_heads = ((1, *a.shape)[-3] if a.ndim > 2 else 1 for a in (q, k, v))
-    if k_heads != v_heads and 1 not in (k_heads, v_heads):
-        raise ValueError(
-            f"k {k.shape} and v {v.shape} do not fit: they need the same number of heads (axis -3)"
-        )
-    return _repeated("k", k, k_heads, heads, q), _repeated("v", v, v_heads, heads, q)
-
-
-def _repeated(name: str, a: Array, its: int, heads: int, q: Array) -> Array:
-    if its == heads or 1 in (its, heads):
-        return a
-    if heads % its:
-        raise ValueError(
-            f"q {q.shape} and {name} {a.shape} do not fit: {its} heads (axis -3) cannot be shared "
-            f"out equally among {heads} query heads"
-        )
-    return np.repeat(a, heads // its, axis=-3)
-
-
-def _leading(q: Array, k: Array, v: Array) -> tuple[int, ...]:
-    try:
-        np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
-    except ValueError:
-        shapes = f"q {q.shape}, k {k.shape} and v {v.shape}"
-        raise ValueError(f"the leading axes of {shapes} do not broadcast") from None
-    return np.broadcast_shapes(q.shape[:-2], k.shape[:-2])

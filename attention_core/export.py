@@ -19,7 +19,7 @@ from attention_core.numbers import show as _show
 from attention_core.operations import MASK, MATMUL, SOFTMAX, matmul
 from attention_core.sheet import Given, Sheet, Stage
 from attention_core.softmax import logsumexp, softmax
-from attention_core.worked import Show, equals, tex
+from attention_core.written import Show, equals, tex
 
 Values = Mapping[str, NDArray[Any]]
 

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from attention_core.numbers import show as _show
 from attention_core.operations import Operation
-from attention_core.worked import Show, Work, cell, tex
+from attention_core.worked import Work
+from attention_core.written import Show, cell, tex
 
 Mark = tuple[tuple[str, str], ...]  # pieces of text, each "" or "sub" or "sup"
 NUMBER_BYTES = 8  # float64
