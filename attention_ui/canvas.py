@@ -17,6 +17,7 @@ from attention_ui.theme import ROLES, SURFACES
 from attention_ui.tokens import isolated, plotly_text
 
 LONGEST_LABEL = 14  # characters of a token beside its row; all of them are in the hover text
+FONT = '"Source Sans", "Source Sans Pro", sans-serif'  # Streamlit's; Plotly's own rules stop "inherit" short
 LETTER, GAP, BELOW = 7, 0.05, 14  # pixels of a letter; share of the width between maps; pixels below one
 _PLAIN_WIDTH = 840  # pixels of all maps side by side, a guess that decides whether column labels are turned
 
@@ -115,7 +116,7 @@ def layout(plan: Plan, titles: Sequence[Title], theme: str) -> dict[str, Any]:
     """The figure's layout: its height, every map's axes and title, and colours by role."""
     surface = SURFACES[theme]
     edge = max((len(name) for name in plan.names), default=3)
-    font = {"family": "inherit", "size": 13, "color": surface["text"]}
+    font = {"family": FONT, "size": 13, "color": surface["text"]}
     return _axes(plan) | {
         "annotations": [_title(plan, number, title, theme) for number, title in enumerate(titles)],
         "height": plan.height + 8,

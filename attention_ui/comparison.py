@@ -99,12 +99,8 @@ def _row(
     if not new.size and not lost.size:
         return _nothing_changes(bool(kept.size))
     parts = [_allowed(keys, new, lost, kept)]
-    parts += [f"A blocked {_them(new)}: {reasons(specs[0], i, new, a.size, len(trace_a.mask))}."] * bool(
-        new.size
-    )
-    parts += [f"B blocks {_them(lost)}: {reasons(specs[1], i, lost, a.size, len(trace_a.mask))}."] * bool(
-        lost.size
-    )
+    parts += [f"A blocked {_them(new)}: {reasons(specs[0], i, new, *trace_a.mask.shape)}."] * bool(new.size)
+    parts += [f"B blocks {_them(lost)}: {reasons(specs[1], i, lost, *trace_a.mask.shape)}."] * bool(lost.size)
     if not (np.isfinite(before).all() and np.isfinite(after).all()):
         return " ".join([*parts, "Its scores are too large for the weights to have a value."])
     if not a.any():

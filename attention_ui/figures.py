@@ -6,8 +6,9 @@ own steps. Where a query may not look the cell is hatched, and its number is wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from textwrap import wrap
 from typing import Any
 
@@ -113,12 +114,19 @@ def _weights(
     hover: list[list[str]],
     theme: str,
 ) -> _Map:
+    notes = ("colour 0 to 1", _row_note(array, may_look))
+    steps = np.rint(array * STEPS)
+    return _Map(Title(title, "weights", notes), _texts(array), hover, steps, WEIGHT[theme], ~may_look)
+
+
+def _row_note(array: NDArray[np.float64], may_look: NDArray[np.bool_]) -> str:
+    """What the rows of the weights add up to, in a few letters."""
     empty = np.flatnonzero(~may_look.any(axis=1)) + 1
-    rows = f"query {', '.join(map(str, empty))}: nowhere" if empty.size else "each row adds up to 1"
-    title_ = Title(
-        title, "weights", ("colour 0 to 1", rows if len(rows) <= 24 else f"{empty.size} rows of 0")
-    )
-    return _Map(title_, _texts(array), hover, np.rint(array * STEPS), WEIGHT[theme], ~may_look)
+    if not np.isfinite(array).all():
+        return "some have no value"
+    if empty.size > 3:
+        return f"{empty.size} rows look nowhere"
+    return f"row {', '.join(map(str, empty))}: nowhere" if empty.size else "each row adds up to 1"
 
 
 def _mask(title: str, may_look: NDArray[np.bool_], hover: list[list[str]], theme: str) -> _Map:
@@ -134,14 +142,17 @@ def _texts(array: NDArray[np.float64]) -> list[list[str]]:
 
 def _hover(sheet: Sheet, values: Values, labels: Labels, name: str) -> list[list[str]]:
     """For every cell: the matrix, both tokens with their positions, the arithmetic, the number in full."""
-    title = plotly_text(sheet[name].title)
-    columns = [_place("key", j, token) for j, token in enumerate(labels["key"])]
+    title, shown = plotly_text(sheet[name].title), cache(show)  # a row's numbers occur in each of its cells
+    rows, columns = (
+        [_place(axis, position, token) for position, token in enumerate(labels[axis])]
+        for axis in ("query", "key")
+    )
     return [
         [
-            f"<b>{title}</b><br>{_place('query', i, token)}, {column}<br>{_made(sheet, values, name, i, j)}"
+            f"<b>{title}</b><br>{row}, {column}<br>{_made(sheet, values, name, i, j, shown)}"
             for j, column in enumerate(columns)
         ]
-        for i, token in enumerate(labels["query"])
+        for i, row in enumerate(rows)
     ]
 
 
@@ -149,12 +160,13 @@ def _place(axis: str, position: int, label: str) -> str:
     return f"{axis} {position + 1} {plotly_text(isolated(label))}"
 
 
-def _made(sheet: Sheet, values: Values, name: str, i: int, j: int) -> str:
+def _made(sheet: Sheet, values: Values, name: str, i: int, j: int, shown: Callable[[float], str]) -> str:
     """How the cell was worked out, and its number with every digit."""
     if name == "mask":
         return "0: may look" if values["mask"][i, j] else "−∞: may not look"
     value = float(values[name][i, j])
-    lines = wrap(work(sheet, values, name, i, j).text, 60, max_lines=6, placeholder=" …")
+    text = work(sheet, values, name, i, j, shown).text
+    lines = wrap(text, 60, max_lines=6, placeholder=" …") if len(text) > 60 else [text]
     if np.isfinite(value):
         lines.append(f"in full {value!r}".replace("-", "−"))
     return "<br>".join(plotly_text(line) for line in lines)

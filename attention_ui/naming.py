@@ -38,7 +38,7 @@ def _listed(items: list[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
 
 
-def reasons(spec: MaskSpec, i: int, blocked: Places, n_k: int, n_q: int) -> str:
+def reasons(spec: MaskSpec, i: int, blocked: Places, n_q: int, n_k: int) -> str:
     """Why this mask keeps query i from these keys; keys with the same reason share a clause."""
     keys_of: dict[str, list[int]] = {}
     for j in blocked.tolist():

@@ -66,7 +66,8 @@ def alt(sheet: Sheet, values: Values, name: str) -> str:
     line = sheet[name]
     rows, columns = values[name].shape
     what = f"one row per {WORDS[line.axes[0]]}, one column per {WORDS[line.axes[1]]}"
-    return f"{line.title}: {rows} × {columns}, {what}. An entry says: {line.meaning.rstrip('.')}."
+    meaning = line.meaning[:1].lower() + line.meaning[1:].rstrip(".")
+    return f"{line.title}: {rows} × {columns}, {what}. Each entry: {meaning}."
 
 
 def to_csv(sheet: Sheet, values: Values, labels: Labels, name: str) -> str:
@@ -104,7 +105,7 @@ def _numbered(labels: Sequence[str], axis: str, written: Callable[[str], str]) -
 
 def _corner(sheet: Sheet, name: str) -> str:
     down, across = (WORDS[axis] for axis in sheet[name].axes)
-    return f"{sheet[name].title}: {down} ↓ {across} →"
+    return f"{down} ↓ {across} →"
 
 
 def _shown(value: bool | float) -> str:

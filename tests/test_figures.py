@@ -175,7 +175,7 @@ def test_case_7_cell_0_2_belongs_to_query_1_and_key_3():
 
 def test_a_query_that_may_look_nowhere_is_named():
     figure = heat_maps(*scene(mask=[[1, 1, 1], [0, 0, 0], [1, 1, 1]]))
-    assert notes(figure, 4)[1:] == ["colour 0 to 1", "query 2: nowhere"]
+    assert notes(figure, 4)[1:] == ["colour 0 to 1", "row 2: nowhere"]
     assert notes(heat_maps(*scene()), 4)[1:] == ["colour 0 to 1", "each row adds up to 1"]
 
 
@@ -185,7 +185,8 @@ def test_numbers_without_a_value_are_written_and_do_not_break_the_figure():
     texts = cells(heat_maps(*parts), 1, "text")
     assert texts[0, 0].rstrip("\u200b") == "∞"
     assert texts[0, 1].rstrip("\u200b") == "−∞"
-    assert len(cells(heat_maps(*parts), 4, "text")) == 4
+    assert cells(heat_maps(*parts), 4, "text")[0, 0].rstrip("\u200b") == "not a number"
+    assert notes(heat_maps(*parts), 4)[2] == "some have no value"
 
 
 def test_the_figure_stays_light():
