@@ -37,6 +37,7 @@ class Reader:
     query: str = ""
     page_hash: str = ""
     ids: dict[str, str] = field(default_factory=dict)  # of widgets, by their keys
+    fragments: dict[str, str] = field(default_factory=dict)  # of the same widgets, by their ids
     told: dict[str, Any] = field(default_factory=dict)  # the board's last data
     states: dict[str, WidgetState] = field(default_factory=dict)
     cached: list[str] = field(default_factory=list)
@@ -44,12 +45,13 @@ class Reader:
     sizes: list[int] = field(default_factory=list)
     work: list[float] = field(default_factory=list)
 
-    def run(self, page: str = "") -> tuple[float, int]:
+    def run(self, page: str = "", fragment: str = "") -> tuple[float, int]:
         """Ask for a run and read its messages: seconds and bytes until it has finished."""
         ask = BackMsg()
         ask.rerun_script.query_string = self.query
         ask.rerun_script.page_name = page
         ask.rerun_script.page_script_hash = self.page_hash
+        ask.rerun_script.fragment_id = fragment
         ask.rerun_script.widget_states.widgets.extend(self.states.values())
         ask.rerun_script.cached_message_hashes.extend(self.cached)
         data, size, began = ask.SerializeToString(), 0, time.perf_counter()
@@ -65,7 +67,7 @@ class Reader:
             if kind == "new_session":
                 self.page_hash = message.new_session.page_script_hash
             elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
-                self.look_at(message.delta.new_element)
+                self.look_at(message.delta.new_element, message.delta.fragment_id)
             elif kind == "script_finished":
                 if message.script_finished in (
                     ForwardMsg.FINISHED_SUCCESSFULLY,
@@ -75,7 +77,7 @@ class Reader:
                 if message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
                     raise RuntimeError("the page could not be run")
 
-    def look_at(self, element: Any) -> None:
+    def look_at(self, element: Any, fragment: str) -> None:
         """Remember the id of a widget by its key, and what the board shows."""
         kind = element.WhichOneof("type")
         part = getattr(element, kind)
@@ -83,7 +85,7 @@ class Reader:
             raise RuntimeError(f"the page shows an exception: {part.message}")
         found = re.match(r"\$\$ID-[0-9a-f]+-(.+)$", str(getattr(part, "id", "")))
         if found:
-            self.ids[found[1]] = part.id
+            self.ids[found[1]], self.fragments[part.id] = part.id, fragment
         if kind == "bidi_component" and found and found[1] == BOARD:
             self.told = json.loads(part.json or part.mixed.json)
 
@@ -92,7 +94,7 @@ class Reader:
         process = psutil.Process(self.pid)
         self.states[state.id] = state
         before = sum(process.cpu_times()[:2])
-        seconds, size = self.run()
+        seconds, size = self.run(fragment=self.fragments[state.id])
         self.times.append(seconds)
         self.sizes.append(size)
         self.work.append(sum(process.cpu_times()[:2]) - before)
