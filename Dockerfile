@@ -1,5 +1,5 @@
 # Two stages: the first puts the packages into a virtual environment, the second has that and the app, and no pip.
-# The tag names one Python patch release; where a registry can be seen, add its digest: …-bookworm@sha256:…
+# The tag names one Python patch release; where a registry can be seen, pin its digest as well.
 ARG PYTHON=python:3.12.12-slim-bookworm
 
 FROM ${PYTHON} AS packages
