@@ -33,8 +33,12 @@ clean:
 $(BIN)/python:
 	@python="$(PYTHON)"; \
 	if [ -z "$$python" ]; then echo "This needs Python 3.11 or newer, and none was found on the PATH."; exit 1; fi; \
-	if ! "$$python" -c 'import venv, ensurepip' 2>/dev/null; then \
-	echo "This Python cannot make virtual environments: on Debian or Ubuntu, run 'apt-get install python3-venv' first."; exit 1; fi; \
+	whole() { "$$python" -c 'import venv, ensurepip' 2>/dev/null; }; \
+	if ! whole && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "Installing python3-venv, which this Python lacks"; \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv >/dev/null; fi; \
+	if ! whole; then \
+		echo "This Python cannot make virtual environments: on Debian or Ubuntu, install python3-venv first."; exit 1; fi; \
 	"$$python" -m venv $(VENV)
 
 $(VENV)/ready-to-run: requirements.txt $(BIN)/python
