@@ -70,13 +70,17 @@ def wait_until_healthy(host: str) -> None:
 
 
 def machine() -> str:
-    """Processor, cores and Python, as one line."""
+    """Processor, cores, Python and how busy it is, as one line."""
     model = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
         names = [line.split(":")[1].strip() for line in info.read_text().splitlines() if "model name" in line]
         model = names[0] if names else model
-    return f"{model}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
+    busy = os.getloadavg()[0]
+    return (
+        f"{model}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}; "
+        f"load {busy:.1f} at the end (a busy machine slows the larger page more)"
+    )
 
 
 def chromium() -> str | None:
