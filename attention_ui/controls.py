@@ -180,10 +180,9 @@ def sidebar(desk: Desk, *, mask: bool) -> None:
             "Example", list(EXAMPLES), key="example", format_func=lambda name: EXAMPLES[name].title,
             help="An example sets every number, size, token and mask. Undo brings yours back.",
         )  # fmt: skip
-        st.caption(EXAMPLES[bench.example].note)
-        text_field(
-            desk, "tokens", "Tokens", 'Separated by blanks. "a b" is one token; "\\n" is a line break.'
-        )
+        prose.paragraph(EXAMPLES[bench.example].note, kind="quiet")
+        if mask:
+            draw_mask(bench, "mask", "Mask")
         if bench.way == "x":
             st.slider("Sequence length n", 1, LARGEST, key="n")
             st.slider("Width of X, d_model", 1, LARGEST, key="d_model")
@@ -198,8 +197,9 @@ def sidebar(desk: Desk, *, mask: bool) -> None:
         )
         if not isinstance(bench.scaling, str):
             text_field(desk, "factor", "Factor", "For example 0.5, 1/3 or sqrt(2).")
-        if mask:
-            draw_mask(bench, "mask", "Mask")
+        text_field(
+            desk, "tokens", "Tokens", 'Separated by blanks. "a b" is one token; "\\n" is a line break.'
+        )
 
 
 def text_field(desk: Desk, key: str, label: str, help_text: str) -> None:

@@ -13,6 +13,7 @@ from attention_ui import address, controls, prose
 from attention_ui.desk import Desk
 from attention_ui.lessons import LESSONS, Lesson, lesson_of
 from attention_ui.links import to_query
+from attention_ui.theme import SURFACES
 
 _desk: ContextVar[Desk | None] = ContextVar("desk", default=None)
 _STYLE = (Path(__file__).parent / "frame.css").read_text(encoding="utf-8")
@@ -22,7 +23,7 @@ TITLE = "Attention, live"
 def run() -> None:
     """Draw everything: called by app.py, once per rerun."""
     st.set_page_config(page_title=TITLE, layout="wide")
-    st.html(f"<style>{_STYLE}</style>")
+    st.html(f"<style>{_surfaces()}{_STYLE}</style>")
     page, lesson = _navigation()
     desk = controls.take_up()
     token = _desk.set(desk)
@@ -50,6 +51,12 @@ def open_lesson(file: str) -> Desk:
     if desk.notice:
         prose.notice(desk.notice)
     return desk
+
+
+def _surfaces() -> str:
+    """The theme's surface colours as CSS variables, for what is drawn outside the board."""
+    kind = "dark" if st.context.theme.type == "dark" else "light"
+    return ":root { " + " ".join(f"--{name}: {colour};" for name, colour in SURFACES[kind].items()) + " }"
 
 
 def _navigation() -> tuple[Page, Lesson]:

@@ -12,6 +12,7 @@ from typing import Any
 import streamlit as st
 
 from attention_core.masks import MASKS, MaskSpec, Parameter, allowed, drawn, joined
+from attention_ui import prose
 from attention_ui.bench import LARGEST, Bench
 
 WHICH = ("mask", "against")  # the two masks of the bench
@@ -108,9 +109,9 @@ def draw_mask(bench: Bench, which: str, label: str) -> None:
 def _draw_part(bench: Bench, which: str, place: int, part: MaskSpec, label: str) -> None:
     key = f"{which}_{place}"
     st.selectbox(label, list(MASKS), key=f"{key}_kind", format_func=lambda kind: MASKS[kind].title)
-    st.caption(part.describe(bench.n_q, bench.n_k))
+    prose.paragraph(part.describe(bench.n_q, bench.n_k), kind="quiet")
     if part.kind == "custom":
-        st.caption("Switch cells of the Mask grid by a click, or with Space.")
+        prose.paragraph("Switch cells of the Mask grid by a click, or with Space.", kind="quiet")
     for parameter in MASKS[part.kind].parameters:
         if parameter.name == "align" and bench.n_q == bench.n_k:
             continue  # both alignments are the same

@@ -30,7 +30,7 @@ def arithmetic(scene: Scene) -> None:
     """The selected cell, written out with the numbers that made it; it stays in view at the foot."""
     with st.container(key="arithmetic"):
         if scene.selected is None:
-            st.caption("Select a cell to see its arithmetic here.")
+            prose.paragraph("Select a cell to see its arithmetic here.", kind="quiet")
             return
         name, row, column = scene.selected
         line = scene.sheet[name]
@@ -38,7 +38,7 @@ def arithmetic(scene: Scene) -> None:
         place = " · ".join(_place(scene, axis, at) for axis, at in zip(line.axes, (row, column), strict=True))
         prose.paragraph(f"{line.title}, {place}", kind="strong")
         st.latex(r"\begin{aligned}" + r" \\ ".join(lines) + r"\end{aligned}")
-        st.caption(line.meaning)
+        prose.paragraph(line.meaning, kind="quiet")
 
 
 def _place(scene: Scene, axis: str, at: int) -> str:
@@ -84,13 +84,13 @@ def _tables(scene: Scene) -> None:
     """Every matrix as a table for reading, and as a file with the exact numbers."""
     for name in matrices(scene):
         title = scene.sheet.titles[name]
-        left, right = st.columns([4, 1], vertical_alignment="bottom")
-        left.subheader(title, anchor=False)
-        right.download_button(
-            "CSV", tables.to_csv(scene.sheet, scene.values, scene.labels, name), f"{name}.csv", "text/csv",
-            key=f"csv-{name}", help=f"{title} with every digit", on_click="ignore",
+        table = tables.to_html(scene.sheet, scene.values, scene.labels, name)
+        st.html(f'<div class="twin-box" role="region" tabindex="0" aria-label="{title}, table">{table}</div>')
+        csv = tables.to_csv(scene.sheet, scene.values, scene.labels, name)
+        st.download_button(
+            f"{title} as CSV", csv, f"{name}.csv", "text/csv", key=f"csv-{name}", on_click="ignore",
+            help="Every number to its last digit.",
         )  # fmt: skip
-        st.table(tables.frame(scene.sheet, scene.values, scene.labels, name))
 
 
 def _code(scene: Scene) -> None:

@@ -23,6 +23,12 @@ def bullets(sentences: Sequence[str]) -> None:
     st.html(f'<ul class="prose">{items}</ul>')
 
 
+def terms(pairs: Sequence[tuple[str, str]]) -> None:
+    """What each of some names means."""
+    items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in pairs)
+    st.html(f'<dl class="prose prose-quiet">{items}</dl>')
+
+
 def notice(text: str) -> None:
     """One sentence that the reader should not miss; screen readers hear it at once."""
     st.html(f'<div class="prose prose-notice" role="alert">{escape(text)}</div>')

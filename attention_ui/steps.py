@@ -6,6 +6,7 @@ import streamlit as st
 
 from attention_core.sheet import Stage
 from attention_core.steps import STEPS
+from attention_ui import prose
 from attention_ui.board import Steps
 from attention_ui.scene import Scene
 
@@ -14,7 +15,7 @@ def draw(scene: Scene, number: int) -> None:
     """Write the words of a step above the board."""
     lines = [line for line in scene.sheet if line.step == number and (line.axes or isinstance(line, Stage))]
     with st.container(key="step_words"):
-        st.subheader(f"Step {number} of {len(STEPS)} · {STEPS[number - 1].title}", anchor=False)
+        st.header(f"Step {number} of {len(STEPS)} · {STEPS[number - 1].title}", anchor=False)
         step = STEPS[number - 1]
         st.markdown(step.without_x if scene.bench.way == "qkv" and step.without_x else step.text)
         formulas = [
@@ -22,8 +23,7 @@ def draw(scene: Scene, number: int) -> None:
         ]
         if formulas:
             st.latex(r" \qquad ".join(formulas))
-        for line in lines:
-            st.caption(f"**{line.title}**: {line.meaning} {line.look}")
+        prose.terms([(line.title, f"{line.meaning} {line.look}") for line in lines])
 
 
 def stepper(number: int) -> Steps:

@@ -38,6 +38,6 @@ workbench.draw_grids(
     ],
     a,
 )
-st.subheader("Row by row", anchor=False)
+st.header("Row by row", anchor=False)
 prose.paragraph(comparison.summary(a.mask, b.mask, a.trace, b.trace))
 prose.bullets(comparison.row_sentences(a.labels, a.mask, b.mask, a.trace, b.trace))

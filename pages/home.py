@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from attention_ui import workbench
+from attention_ui import prose, workbench
 from attention_ui.board import Unit
 from attention_ui.frame import open_lesson
 from attention_ui.lessons import LESSONS
@@ -22,7 +22,7 @@ st.markdown(
 workbench.draw(desk, now, [[Unit(first), Unit("weights"), Unit("output")]])
 st.page_link("pages/walkthrough.py", label="See every step between them")
 
-st.subheader("Contents", anchor=False)
+st.header("Contents", anchor=False)
 for lesson in LESSONS[1:]:
     st.page_link(f"pages/{lesson.slug}.py", label=lesson.title)
-    st.caption(lesson.question)
+    prose.paragraph(lesson.question, kind="quiet")

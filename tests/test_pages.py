@@ -52,7 +52,7 @@ def send(app: AppTest, *operations: list) -> AppTest:
 
 def words(app: AppTest) -> str:
     """All the text of the page that is not inside the board."""
-    kinds = ("title", "subheader", "markdown", "caption", "latex")
+    kinds = ("title", "header", "markdown", "caption", "latex")
     texts = [str(element.value) for kind in kinds for element in getattr(app, kind)]
     return "\n".join([*texts, *(element.proto.body for element in app.get("html"))])
 
