@@ -12,18 +12,18 @@ const places = new WeakMap(); // cell element → { figure, i, j }
 const NARROW = 640; // px: below this, corners fold into a column
 const PAUSE = 120; // ms: arrows that follow one another select once
 const FLASH = 400; // ms
+const AGAIN = 2500; // ms without an answer after which operations are told again; then twice as long
 const MANY = 300; // more changed cells than this do not flash
 
 export default function board({ data, parentElement, setStateValue }) {
+  if (!data) return; // the element that only carries this program
   const state = tidy(data);
-  let view = views.get(parentElement);
-  if (!view || !view.root.isConnected) {
-    view = makeView(parentElement);
-    views.set(parentElement, view);
-  }
+  const old = views.get(parentElement);
+  const view = old?.root.isConnected ? old : makeView(parentElement);
+  views.set(parentElement, view);
   view.tell = (ops) => setStateValue("ops", ops);
   view.queue = queueOf(state.key);
-  if (acknowledge(view.queue, state)) send(view);
+  if (acknowledge(view.queue, state) || view !== old) send(view);
   draw(view, state);
 }
 
@@ -39,6 +39,7 @@ function tidy(data) {
   const grids = Object.entries(state.grids ?? {}).filter(([, grid]) => Array.isArray(grid?.cells));
   state.grids = Object.fromEntries(grids.map(([id, grid]) => [id, { name: id, ...BLANK, ...grid }]));
   state.layout = list(state.layout).map((line) => list(line).filter((unit) => state.grids[unit?.result]));
+  state.steps = Array.isArray(state.steps?.titles) ? state.steps : null;
   state.messages = list(state.messages).filter((message) => message && message.text);
   return state;
 }
@@ -46,15 +47,17 @@ function tidy(data) {
 /* ---- operations: a queue until acknowledged ------------------------------------------------------------ */
 
 function queueOf(key) {
-  if (!queues.has(key)) queues.set(key, { session: null, ack: 0, ops: [] });
+  if (!queues.has(key)) queues.set(key, { session: null, ack: 0, ops: [], again: AGAIN, timer: 0 });
   return queues.get(key);
 }
 
 /** Drop what Python has applied. True where a new session has to be told what the old one never took. */
 function acknowledge(queue, { session, ack }) {
+  if (queue.session !== session || ack > queue.ack) queue.again = AGAIN;
   if (queue.session === session) {
     queue.ack = Math.max(queue.ack, ack);
     queue.ops = queue.ops.filter(([number]) => number > queue.ack);
+    if (!queue.ops.length) clearTimeout(queue.timer);
     return false;
   }
   queue.ops = queue.ops.map(([, ...op], at) => [ack + 1 + at, ...op]);
@@ -75,12 +78,18 @@ function enqueue(view, ops) {
     queue.ops.push([last + 1, ...op]);
     dismiss(view, op);
   }
+  queue.again = AGAIN;
   send(view);
 }
 
+/** Tell what is not acknowledged, and again after a while: what is told while the server is away is lost. */
 function send(view) {
-  const { session, ops } = view.queue;
-  view.tell({ session, ops: ops.map((op) => [...op]) });
+  const { queue, root } = view;
+  if (!queue.ops.length || !root.isConnected) return;
+  view.tell({ session: queue.session, ops: queue.ops.map((op) => [...op]) });
+  clearTimeout(queue.timer);
+  queue.timer = setTimeout(() => send(view), queue.again);
+  queue.again = Math.min(2 * queue.again, 24 * AGAIN);
 }
 
 /** The typed text of a cell whose edit Python has not taken yet. */
@@ -110,7 +119,7 @@ function write(element, text) {
 }
 
 function makeView(parent) {
-  parent.querySelectorAll(":scope > .board").forEach((old) => old.remove());
+  for (const old of [...parent.children]) if (old.className === "board") old.remove();
   const root = make("div", { class: "board" });
   const view = {
     root, figures: new Map(), parts: {}, at: new Map(), lit: new Map(), bands: [], dismissed: new Set(),
@@ -189,10 +198,10 @@ function drawFigure(view, figure, changed) {
   drawFrame(figure, grid);
   drawHeads(figure, grid);
   keepInRange(view, figure);
-  const clipped = new Set(grid.clipped.map(String));
+  const marks = marksOf(view, figure, grid);
   for (let i = 0; i < figure.cells.length; i++) {
     for (let j = 0; j < figure.cells[i].length; j++) {
-      if (drawCell(view, figure, grid, i, j, clipped) && figure.drawn) changed.push(figure.cells[i][j]);
+      if (drawCell(figure, grid, i, j, marks) && figure.drawn) changed.push(figure.cells[i][j]);
     }
   }
   drawSums(figure, grid);
@@ -245,9 +254,8 @@ function drawFrame(figure, grid) {
   const columns = grid.cells[0]?.length ?? 0;
   for (const name of ["role", "kind", "scale"]) set(element, `data-${name}`, grid[name]);
   set(element, "data-grid", figure.id);
-  set(element, "data-dense", columns > 8 ? "" : null);
   writePieces(figure.title, grid.label.length ? grid.label : [[grid.name, ""]]);
-  writePieces(figure.size, [[grid.dims ? `${grid.size}  ` : grid.size, ""], ...subscripts(grid.dims)]);
+  writePieces(figure.size, [[grid.dims ? `${grid.size} · ` : grid.size, ""], ...subscripts(grid.dims)]);
   set(figure.title, "title", grid.meaning || null);
   write(figure.corner, grid.row_axis !== grid.col_axis && grid.col_axis ? grid.row_axis : "");
   write(figure.legend, grid.legend);
@@ -287,38 +295,50 @@ function drawHeads(figure, grid) {
   }
 }
 
-/** One cell from the data. True where its number or colour changed. */
-function drawCell(view, figure, grid, i, j, clipped) {
-  const cell = figure.cells[i][j];
-  const pending = pendingText(view, figure.id, i, j);
-  const text = pending ?? String(grid.cells[i][j] ?? "");
-  const level = grid.levels?.[i]?.[j];
-  const blank = grid.levels ? level === null || level === undefined : false;
-  const before = cell.firstChild.textContent;
-  write(cell.firstChild, text);
-  set(cell, "data-level", blank || !grid.levels ? null : level);
-  set(cell, "data-blank", blank ? "" : null);
-  set(cell, "data-clipped", clipped.has(`${i},${j}`) ? "" : null);
-  set(cell, "data-pending", pending === null ? null : "");
-  set(cell, "title", clipped.has(`${i},${j}`) ? `${text}: beyond the colour range` : null);
-  const selected = isAt(view.selected, figure.id, i, j);
-  if (figure.echo) set(cell, "data-selected", selected ? "" : null);
-  else drawAccess(view, figure, grid, cell, { i, j, text, blank, selected });
-  return before !== text;
+/** What is special about some cells of a matrix, by their place "i,j". */
+function marksOf(view, { id }, grid) {
+  const { selected, queue, data } = view;
+  const refused = data.messages.filter((m) => m.kind === "refused" && m.grid === id && !view.dismissed.has(m.id));
+  const typed = queue.ops.filter((op) => op[1] === "edit" && op[2] === id);
+  return {
+    clipped: new Set(grid.clipped.map(String)),
+    refused: new Set(refused.map(({ row, col }) => `${row},${col}`)),
+    typed: new Map(typed.map(([, , , i, j, text]) => [`${i},${j}`, text])),
+    selected: selected?.grid === id ? `${selected.row},${selected.col}` : "",
+    stop: String(view.at.get(id) ?? [0, 0]),
+  };
 }
 
-function drawAccess(view, figure, grid, cell, { i, j, text, blank, selected }) {
-  const refused = view.data.messages.some(
-    (m) => m.kind === "refused" && isAt(m, figure.id, i, j) && !view.dismissed.has(m.id),
-  );
-  const [row, col] = view.at.get(figure.id) ?? [0, 0];
-  set(cell, "aria-selected", selected);
-  if (!selected) set(cell, "aria-selected", "false");
+/** One cell from the data; nothing is touched where nothing changed. True where its text changed. */
+function drawCell(figure, grid, i, j, marks) {
+  const cell = figure.cells[i][j];
+  const at = `${i},${j}`;
+  const text = marks.typed.get(at) ?? String(grid.cells[i][j] ?? "");
+  const level = grid.levels ? (grid.levels[i]?.[j] ?? null) : undefined;
+  const is = Object.fromEntries(["clipped", "typed", "refused"].map((name) => [name, marks[name].has(at)]));
+  is.selected = marks.selected === at;
+  const state = JSON.stringify([text, String(level), is, marks.stop === at, grid.kind]);
+  if (cell.state === state) return false;
+  cell.state = state;
+  const changed = cell.firstChild.textContent !== text;
+  write(cell.firstChild, text);
+  set(cell, "data-level", level);
+  set(cell, "data-blank", level === null ? "" : null);
+  set(cell, "data-clipped", is.clipped ? "" : null);
+  set(cell, "data-pending", is.typed ? "" : null);
+  set(cell, "title", is.clipped ? `${text}: beyond the colour range` : null);
+  if (figure.echo) set(cell, "data-selected", is.selected ? "" : null);
+  else drawAccess(figure, grid, cell, text, { ...is, blank: level === null, stop: marks.stop === at });
+  return changed;
+}
+
+function drawAccess(figure, grid, cell, text, is) {
+  set(cell, "aria-selected", is.selected ? "true" : "false");
   set(cell, "aria-readonly", grid.kind === "computed" ? "true" : null);
-  set(cell, "aria-invalid", refused ? "true" : null);
-  set(cell, "aria-describedby", refused ? figure.said.id : null);
-  set(cell, "aria-label", spoken(grid, text, blank));
-  set(cell, "tabindex", row === i && col === j ? "0" : "-1");
+  set(cell, "aria-invalid", is.refused ? "true" : null);
+  set(cell, "aria-describedby", is.refused ? figure.said.id : null);
+  set(cell, "aria-label", spoken(grid, text, is.blank));
+  set(cell, "tabindex", is.stop ? "0" : "-1");
 }
 
 /** What a cell says where its text alone would not. */
@@ -391,8 +411,10 @@ function arrange(view) {
 }
 
 function makeUnit(view, unit, seen) {
-  const element = make("div", { class: "unit", "data-corner": unit.left || unit.top ? "" : null });
+  const element = make("div", { class: "unit", "data-corner": unit.left || unit.corner ? "" : null });
+  set(element, "data-via", unit.via ? "" : null);
   set(element, "data-top", unit.top ? "" : null);
+  if (unit.via) element.append(makeVia(unit.via));
   element.figures = {};
   for (const where of CORNER.filter((name) => view.data.grids[unit[name]])) {
     const id = unit[where];
@@ -405,6 +427,13 @@ function makeUnit(view, unit, seen) {
     element.append(figure.element);
   }
   return element;
+}
+
+/** How a unit follows from the one before it: "÷ √d_k" over an arrow. */
+function makeVia(text) {
+  const word = make("span", {});
+  writePieces(word, subscripts(text));
+  return make("div", { class: "via", "aria-hidden": "true" }, word, make("span", { class: "arrow" }, "→"));
 }
 
 function figureOf(view, id, echo, where) {
@@ -431,16 +460,25 @@ function measure(view, unit) {
   }
 }
 
-/** Fold the corners that do not fit into a column. */
+/** Take the largest size at which all corners fit; corners that fit at none fold into a column. */
 function fold(view) {
   const room = view.root.clientWidth;
   if (!room) return;
+  const units = [...view.parts.lines.querySelectorAll(".unit[data-corner], .unit[data-top]")];
+  const small = room < NARROW;
+  const fits = (unit) => !small && widthOf(unit) <= room;
+  for (const density of small ? [null] : [null, "dense", "tight", "dense"]) {
+    set(view.root, "data-density", density);
+    if (units.every(fits)) break;
+  }
+  for (const unit of units) set(unit, "data-folded", fits(unit) ? null : "");
+}
+
+/** What a unit needs as a corner, however it is drawn now. */
+function widthOf(unit) {
   const width = (figure) => (figure ? figure.plate.offsetWidth + figure.side.offsetWidth : 0);
-  view.parts.lines.querySelectorAll(".unit").forEach((unit) => {
-    const { corner, top, left, result } = unit.figures;
-    const need = Math.max(width(corner), width(left)) + Math.max(width(top), width(result)) + 40;
-    set(unit, "data-folded", (left || top) && (room < NARROW || need > room) ? "" : null);
-  });
+  const { corner, top, left, result } = unit.figures;
+  return Math.max(width(corner), width(left)) + Math.max(width(top), width(result)) + 40;
 }
 
 /** Remember what has focus; the function returned gives it back after elements were moved. */
@@ -492,18 +530,19 @@ function makeTools(view) {
 
 function makeSteps(view) {
   const items = view.data.steps.titles.map((title, at) => {
-    const name = `Step ${at + 1}: ${title}`;
-    const parts = [make("span", { class: "step-number" }, String(at + 1)), make("span", { class: "step-title" }, title)];
-    return make("li", {}, make("button", { type: "button", "data-step": at + 1, "aria-label": name, title }, ...parts));
+    const parts = [make("span", { class: "step-number" }, `${at + 1} `), make("span", { class: "step-title" }, title)];
+    return make("li", {}, make("button", { type: "button", "data-step": at + 1, title }, ...parts));
   });
   const back = make("button", { type: "button", "data-go": "-1" }, "Back");
   const next = make("button", { type: "button", "data-go": "1", class: "next" }, "Next");
-  return make("nav", { class: "steps", "aria-label": "Steps" }, back, make("ol", {}, ...items), next);
+  view.parts.now = make("span", { class: "now", "aria-hidden": "true" });
+  return make("nav", { class: "steps", "aria-label": "Steps" }, back, make("ol", {}, ...items), view.parts.now, next);
 }
 
 function drawSteps(view) {
   const { titles, now } = view.data.steps;
   const step = pendingStep(view) ?? now;
+  write(view.parts.now, String(titles[step - 1] ?? ""));
   view.parts.steps.querySelectorAll("[data-step]").forEach((button) => {
     set(button, "aria-current", Number(button.dataset.step) === step ? "step" : null);
   });
@@ -639,9 +678,16 @@ function keepInRange(view, figure) {
 /** Make (i, j) the cell of its grid that Tab reaches. */
 function rove(view, figure, i, j) {
   const [row, col] = view.at.get(figure.id) ?? [0, 0];
-  if (figure.cells[row]?.[col]) set(figure.cells[row][col], "tabindex", "-1");
   view.at.set(figure.id, [i, j]);
-  set(figure.cells[i][j], "tabindex", "0");
+  for (const [cell, stop] of [[figure.cells[row]?.[col], "-1"], [figure.cells[i][j], "0"]]) {
+    if (cell) set(forget(cell), "tabindex", stop);
+  }
+}
+
+/** A cell whose attributes are set outside drawCell, which must look at it anew. */
+function forget(cell) {
+  cell.state = "";
+  return cell;
 }
 
 function moveTo(view, figure, i, j) {
@@ -668,8 +714,8 @@ function drawSelected(view, { grid, row, col }) {
   for (const figure of shown(view, grid)) {
     const cell = figure.cells[row]?.[col];
     const selected = isAt(view.selected, grid, row, col);
-    if (cell && figure.echo) set(cell, "data-selected", selected ? "" : null);
-    else if (cell) set(cell, "aria-selected", selected ? "true" : "false");
+    if (cell && figure.echo) set(forget(cell), "data-selected", selected ? "" : null);
+    else if (cell) set(forget(cell), "aria-selected", selected ? "true" : "false");
   }
 }
 
@@ -819,6 +865,7 @@ function forgetWhole(view) {
 
 function onDown(view, event) {
   const place = realPlace(event.target);
+  view.brush = event.pointerType === "mouse" && place && view.data.grids[place.figure.id].kind === "switch" ? place : null;
   view.tap = event.pointerType !== "mouse" && place && isAt(view.selected, place.figure.id, place.i, place.j);
 }
 
@@ -839,7 +886,28 @@ function realPlace(target) {
   return place && !place.figure.echo ? place : null;
 }
 
+/** Drawing over switches with the mouse held down gives all of them what the first one gets. */
+function paint(view, event) {
+  const { brush } = view;
+  const place = realPlace(event.target);
+  if (!brush || !(event.buttons & 1) || place?.figure !== brush.figure) return;
+  const cells = view.data.grids[brush.figure.id].cells;
+  if (!brush.painted) {
+    if (place.i === brush.i && place.j === brush.j) return;
+    view.brush = { ...brush, from: cells[brush.i][brush.j], painted: new Set() };
+    paintOne(view, brush);
+  }
+  if (cells[place.i][place.j] === view.brush.from) paintOne(view, place);
+}
+
+function paintOne(view, { figure, i, j }) {
+  if (view.brush.painted.has(`${i} ${j}`)) return;
+  view.brush.painted.add(`${i} ${j}`);
+  push(view, ["toggle", figure.id, i, j]);
+}
+
 function onHover(view, event) {
+  paint(view, event);
   const place = event.pointerType === "touch" ? null : places.get(event.target.closest?.("td"));
   const hover = place ? { id: place.figure.id, i: place.i, j: place.j } : null;
   if (JSON.stringify(hover) === JSON.stringify(view.hover)) return;

@@ -134,8 +134,8 @@ def grids_of(model: Model) -> dict[str, Grid]:
 
 
 LAYOUT = [
-    [Unit("k"), Unit("scores", left="q", top="k_t"), Unit("scaled")],
-    [Unit("allow"), Unit("masked"), Unit("weights")],
+    [Unit("scores", left="q", top="k_t"), Unit("scaled", via="÷ √d_k")],
+    [Unit("k"), Unit("allow"), Unit("masked", via="+ M"), Unit("weights", via="softmax")],
     [Unit("output", left="weights", top="v", echo=["weights"])],
 ]
 
@@ -192,33 +192,42 @@ def write(model: Model, name: str, i: int, j: int, text: str) -> None:
 
 def main() -> None:
     st.set_page_config(layout="wide", page_title="The board")
-    case, n = st.query_params.get("case", "attention"), int(st.query_params.get("n", "0"))
+    time.sleep(float(st.query_params.get("delay", "0")))
+    case, asked = st.query_params.get("case", "attention"), int(st.query_params.get("n", "0"))
+    n = st.sidebar.slider("Sequence length", 0, 16, asked)
     if st.session_state.get("case") != (case, n):
+        old = st.session_state.get("model")
         st.session_state.case = (case, n)
         st.session_state.model = model_of(case, n)
+        if old is not None:
+            st.session_state.model.session, st.session_state.model.ack = old.session, old.ack
     model: Model = st.session_state.model
-    time.sleep(float(st.query_params.get("delay", "0")))
     for op in pending("board", model.session, model.ack):
         take(model, op, case, n)
         model.ack = op[0]
-    steps = None if "all" in st.query_params else Steps(TITLES, model.step)
-    layout = LAYOUT if model.step > 1 else [[Unit("q"), Unit("k"), Unit("v")]]
-    board = Board(
-        grids_of(model),
-        layout,
-        model.session,
-        model.ack,
-        Toolbar(bool(model.past), bool(model.future), True, model.seed),
-        steps,
-        model.selected,
-        model.messages,
-    )
-    draw(board, "board")
+    show_board(model)
     st.text_input("Another control")
     st.button("Another button")
-    with st.expander("Log"):
-        st.code(json.dumps(model.log, ensure_ascii=False), language="json")
-        st.code(json.dumps({name: given.tolist() for name, given in model.given().items()}), language="json")
+    with st.container(key="log"):
+        st.code(json.dumps(model.log, ensure_ascii=False), language=None)
+    with st.container(key="numbers"):
+        st.code(json.dumps({name: given.tolist() for name, given in model.given().items()}), language=None)
+
+
+def show_board(model: Model) -> None:
+    last = len(model.tokens) - 1
+    selected = model.selected and (model.selected[0], *(min(at, last) for at in model.selected[1:]))
+    board = Board(
+        grids=grids_of(model),
+        layout=LAYOUT if model.step > 1 else [[Unit("q"), Unit("k"), Unit("v")]],
+        session=model.session,
+        ack=model.ack,
+        toolbar=Toolbar(bool(model.past), bool(model.future), True, model.seed),
+        steps=None if "all" in st.query_params else Steps(TITLES, model.step),
+        selected=selected,
+        messages=model.messages,
+    )
+    draw(board, "board")
 
 
 main()

@@ -1,0 +1,218 @@
+"""What every test in a real browser needs: a server for a script, Chromium, and an eye on what goes wrong.
+
+`serve(script)` starts `streamlit run` on a free port, once for each script; its `log()` is what it printed.
+`visit(url)` opens a page of its own session and hands back a `Visit`. When the test ends, every visit must
+have had no error in the page or its console and no request to another host.
+`axe(visit)` lists the accessibility faults on the page, as axe-core from npm finds them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+AXE = HERE / "node_modules" / "axe-core" / "axe.min.js"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE = 15_000  # ms that a page may take on a busy machine
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything in this folder, so that `-m "not browser"` leaves it out."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@dataclass
+class Server:
+    """A running `streamlit run SCRIPT`."""
+
+    script: Path
+    port: int
+    folder: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.port}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        command = [
+            sys.executable,
+            "-m",
+            "streamlit",
+            "run",
+            str(self.script),
+            "--server.port",
+            str(self.port),
+        ]
+        options = ["--server.headless", "true", "--browser.gatherUsageStats", "false"]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command + options,
+                cwd=ROOT,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        for _ in range(150):
+            try:
+                with urllib.request.urlopen(f"{self.url}/_stcore/health", timeout=1):
+                    return
+            except OSError:
+                time.sleep(0.2)
+        raise RuntimeError(f"{self.script.name} did not start:\n{self.log()}")
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    def log(self) -> str:
+        """Everything that the server has printed so far."""
+        return (self.folder / "log").read_text(encoding="utf-8", errors="replace")
+
+
+@dataclass
+class Visit:
+    """A page in a browser context of its own, and what went wrong in it."""
+
+    page: Any
+    host: str
+    errors: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+    def watch(self) -> None:
+        self.page.on("console", self._said)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("request", lambda request: self._asked(request.url))
+
+    def _said(self, said: Any) -> None:
+        """Streamlit looks for its own root below every path of a link: that 404 is no fault of ours."""
+        if said.type == "error" and "/_stcore/" not in (said.location or {}).get("url", ""):
+            self.errors.append(said.text)
+
+    def _asked(self, url: str) -> None:
+        address = urlsplit(url)
+        if address.scheme in ("http", "https", "ws", "wss") and address.hostname != self.host:
+            self.foreign.append(url)
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="package")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Server]]:
+    """How to get the server of a script: one for each script, or with own=True one for this test alone."""
+    servers: dict[Any, Server] = {}
+
+    def start(script: Path, *, own: bool = False) -> Server:
+        key = object() if own else script
+        if key not in servers:
+            servers[key] = Server(script, free_port(), tmp_path_factory.mktemp(script.stem))
+            servers[key].start()
+        return servers[key]
+
+    yield start
+    for server in servers.values():
+        server.stop()
+
+
+@pytest.fixture(scope="package")
+def chromium() -> Iterator[Any]:
+    """Debian's Chromium where there is one, else Playwright's own."""
+    found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    with sync_api.sync_playwright() as playwright:
+        try:
+            browser = playwright.chromium.launch(executable_path=next(filter(None, found), None), args=FLAGS)
+        except sync_api.Error as error:
+            pytest.skip(f"no Chromium can be started here: {str(error).splitlines()[0]}")
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
+    """A page at that address in a session of its own; further options are Playwright's for a context."""
+    visits: list[Visit] = []
+
+    def open_page(
+        url: str,
+        width: int = 1440,
+        height: int = 900,
+        dark: bool = False,
+        touch: bool = False,
+        **options: Any,
+    ) -> Visit:
+        context = chromium.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            has_touch=touch,
+            is_mobile=touch,
+            permissions=["clipboard-read", "clipboard-write"],
+            **options,
+        )
+        context.set_default_timeout(PATIENCE)
+        opened = Visit(context.new_page(), urlsplit(url).hostname or "")
+        opened.watch()
+        visits.append(opened)
+        opened.page.goto(url)
+        return opened
+
+    yield open_page
+    for opened in visits:
+        opened.page.context.close()
+    assert [error for opened in visits for error in opened.errors] == []
+    assert [url for opened in visits for url in opened.foreign] == []
+
+
+@pytest.fixture(scope="package")
+def axe() -> Callable[..., list[str]]:
+    """How to list a visit's accessibility faults as sentences, within a CSS selector or on the whole page."""
+    if not AXE.exists():
+        pytest.skip("axe-core is not installed: run `npm install --no-package-lock` in tests/browser")
+    program = AXE.read_text(encoding="utf-8")
+
+    def check(visit: Visit, within: str | None = None) -> list[str]:
+        visit.page.evaluate(program)
+        result = visit.page.evaluate("within => axe.run(within ?? document)", within)
+        return [
+            f"{fault['id']}: {fault['help']} at {node['target']}"
+            for fault in result["violations"]
+            for node in fault["nodes"]
+        ]
+
+    return check
