@@ -257,7 +257,7 @@ function drawFrame(figure, grid) {
   writePieces(figure.title, grid.label.length ? grid.label : [[grid.name, ""]]);
   writePieces(figure.size, [[grid.dims ? `${grid.size} · ` : grid.size, ""], ...subscripts(grid.dims)]);
   set(figure.title, "title", grid.meaning || null);
-  write(figure.corner, grid.row_axis !== grid.col_axis && grid.col_axis ? grid.row_axis : "");
+  writePieces(figure.corner, subscripts(cornerLabel(grid)));
   write(figure.legend, grid.legend);
   if (figure.echo) return;
   write(figure.meaning, [grid.size, grid.meaning].filter(Boolean).join(". "));
@@ -265,6 +265,11 @@ function drawFrame(figure, grid) {
   set(table, "aria-describedby", figure.meaning.id);
   set(table, "aria-rowcount", grid.cells.length);
   set(table, "aria-colcount", columns);
+}
+
+/** What the rows are, where the columns are something else. */
+function cornerLabel(grid) {
+  return grid.col_axis && grid.row_axis !== grid.col_axis ? grid.row_axis : "";
 }
 
 /** Text in pieces [text, "" | "sub" | "sup"], written again only where it changed. */
@@ -326,7 +331,9 @@ function drawCell(figure, grid, i, j, marks) {
   set(cell, "data-blank", level === null ? "" : null);
   set(cell, "data-clipped", is.clipped ? "" : null);
   set(cell, "data-pending", is.typed ? "" : null);
-  set(cell, "title", is.clipped ? `${text}: beyond the colour range` : null);
+  const long = text.length > Number(grid.width) + 1;
+  set(cell, "data-long", long ? "" : null);
+  set(cell, "title", is.clipped ? `${text}: beyond the colour range` : long ? text : null);
   if (figure.echo) set(cell, "data-selected", is.selected ? "" : null);
   else drawAccess(figure, grid, cell, text, { ...is, blank: level === null, stop: marks.stop === at });
   return changed;
@@ -450,7 +457,7 @@ function measure(view, unit) {
   for (const column of [[corner, left], [top, result]]) {
     const figures = column.filter(Boolean);
     const grids = figures.map((figure) => view.data.grids[figure.id]).filter(Boolean);
-    const heads = grids.map((grid) => Math.max(1, ...(grid.rows ?? []).map((label) => [...String(label)].length)));
+    const heads = grids.map((grid) => Math.max(cornerLabel(grid).length - 1, ...labelLengths(grid)));
     const width = Math.max(...grids.map((grid) => Number(grid.width) || 5), 3);
     const head = Math.min(Math.max(...heads, 1), 7) + (grids.some((grid) => grid.rows?.length) ? 1 : 0);
     for (const { element } of figures) {
@@ -458,6 +465,10 @@ function measure(view, unit) {
       if (element.style.getPropertyValue("--head") !== String(head)) element.style.setProperty("--head", head);
     }
   }
+}
+
+function labelLengths(grid) {
+  return (grid.rows ?? []).map((label) => [...String(label)].length);
 }
 
 /** Take the largest size at which all corners fit; corners that fit at none fold into a column. */

@@ -77,6 +77,7 @@ class Unit:
     top: str | None = None
     corner: str | None = None
     echo: Sequence[str] = ()
+    via: str = ""  # how it follows from the unit before it, over an arrow: "÷ √d_k"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 /* What runs in the browser is plain ES modules; these are their rules. */
 
 const browser = [
-  "clearTimeout", "console", "document", "getComputedStyle", "getSelection", "matchMedia", "navigator",
-  "queueMicrotask", "ResizeObserver", "setTimeout", "URLSearchParams", "window",
+  "clearTimeout", "console", "document", "getComputedStyle", "getSelection", "history", "location", "matchMedia",
+  "MessageChannel", "navigator", "queueMicrotask", "requestAnimationFrame", "ResizeObserver", "setTimeout",
+  "URLSearchParams", "window",
 ];
 
 export default [

@@ -282,6 +282,17 @@ def test_switches_toggle_by_click_space_and_enter(page):
     assert done(page, "toggle") == [["allow", 0, 2]] * 3
 
 
+def test_drawing_over_switches_gives_all_what_the_first_one_gets(page):
+    cell(page, "Mask", 0, 1).hover()
+    page.mouse.down()
+    for j in (2, 3):
+        cell(page, "Mask", 0, j).hover()
+    cell(page, "Mask", 1, 0).hover()  # may look already
+    page.mouse.up()
+    wait(page, lambda: done(page, "toggle") == [["allow", 0, 1], ["allow", 0, 2], ["allow", 0, 3]])
+    expect(cell(page, "Mask", 0, 3)).to_have_text("0")
+
+
 def test_page_keys_and_buttons_go_through_the_steps(page):
     current = page.locator(f"{BOARD} [aria-current=step]")
     expect(current).to_have_accessible_name("4 Scores")
