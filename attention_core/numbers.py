@@ -20,6 +20,7 @@ import csv
 import io
 import math
 import re
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +28,7 @@ from numpy.typing import ArrayLike
 LONGEST_NUMBER = 64
 LARGEST_BLOCK = 64
 LONGEST_BLOCK = 100_000
+CACHED = 1 << 15  # numbers whose text is kept: an edit changes few, and a text costs 2 µs
 
 _NUMERAL = re.compile(r"(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE][-+−–]?[0-9]+)?")
 _TOKEN = re.compile(rf"\s*({_NUMERAL.pattern}|sqrt|[-+−–*×·/()√])", re.IGNORECASE)
@@ -247,7 +249,11 @@ def show(value: float) -> str:
     and an exponent. What rounds to zero is 0.00 without a sign, and 0 is zero itself. An integer missed by
     rounding error alone (within 1e-12 of its size) is written as that integer: 0.9999999999999999 is 1.
     """
-    value = float(value)
+    return _shown(float(value))
+
+
+@lru_cache(maxsize=CACHED)
+def _shown(value: float) -> str:
     if not math.isfinite(value):
         return "not a number" if math.isnan(value) else "∞" if value > 0 else "−∞"
     text = _unsigned(abs(value))
@@ -272,7 +278,7 @@ def show_table(array: ArrayLike) -> list[list[str]]:
     matrix = np.asarray(array, dtype=np.float64)
     if matrix.ndim != 2:
         raise ValueError(f"a table has two axes, not the shape {matrix.shape}")
-    return [[show(value) for value in row] for row in matrix.tolist()]
+    return [[_shown(value) for value in row] for row in matrix.tolist()]
 
 
 def exact(value: float) -> str:
@@ -280,7 +286,11 @@ def exact(value: float) -> str:
 
     Raises ValueError for NaN and infinities, which cannot be entered.
     """
-    value = float(value)
+    return _exact(float(value))
+
+
+@lru_cache(maxsize=CACHED)
+def _exact(value: float) -> str:
     if not math.isfinite(value):
         raise ValueError(f"{show(value)} cannot be written as a number")
     if value == 0:

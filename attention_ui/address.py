@@ -1,4 +1,4 @@
-"""The address bar holds the exact state at every moment, and a button copies it."""
+"""The button that copies the link; the address bar itself follows the board at every moment."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ _address = st.components.v2.component(
 )
 
 
-def draw(query: str) -> None:
-    """Bring the address bar to `query` (what stands after the question mark) and offer it for copying."""
-    _address(
-        key="address",
-        data={"query": query, "copied": "Link copied.", "failed": "Copy the link from the address bar."},
-    )
+def draw() -> None:
+    """Offer the address of the page for copying."""
+    _address(key="address", data={"copied": "Link copied.", "failed": "Copy the link from the address bar."})

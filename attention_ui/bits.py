@@ -16,6 +16,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import lru_cache
 
 VERSION = "1"
 LONGEST = 20_000  # letters; sixteen by sixteen numbers in all seven matrices need fewer
@@ -109,6 +110,7 @@ def _by_way(cells: Cells) -> Iterator[tuple[int, dict[tuple[int, int], tuple[int
             yield way, found
 
 
+@lru_cache(maxsize=1 << 12)
 def _written(value: float) -> tuple[int, tuple[int, ...]]:
     """How one value is written: a way and its whole numbers."""
     if not math.isfinite(value):

@@ -15,8 +15,13 @@ const FLASH = 400; // ms
 const AGAIN = 2500; // ms without an answer after which operations are told again; then twice as long
 const MANY = 300; // more changed cells than this do not flash
 
-export default function board({ data, parentElement, setStateValue }) {
-  if (!data) return; // the element that only carries this program
+let wholePage = null; // asks for a run of the whole page
+
+export default function board({ data, parentElement, setStateValue, setTriggerValue }) {
+  if (!data) { // the element that carries this program stands outside every fragment
+    wholePage = () => setTriggerValue("again", true);
+    return;
+  }
   const state = tidy(data);
   const old = views.get(parentElement);
   const view = old?.root.isConnected ? old : makeView(parentElement);
@@ -25,6 +30,29 @@ export default function board({ data, parentElement, setStateValue }) {
   view.queue = queueOf(state.key);
   if (acknowledge(view.queue, state) || view !== old) send(view);
   draw(view, state);
+  if (typeof state.query === "string") follow(state.query);
+  if (state.then) afterPaint(() => setTriggerValue("drawn", state.ack));
+}
+
+/** Once the browser has painted: messages come after a frame, timers may come before it. */
+function afterPaint(tell) {
+  requestAnimationFrame(() => {
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = tell;
+    port2.postMessage(null);
+  });
+}
+
+const KEPT_IN_ADDRESS = ["embed", "embed_options"]; // Streamlit's own
+
+/** The address bar holds what is shown. Replacing makes no history entry, so Back leaves the page. */
+function follow(query) {
+  const now = new URLSearchParams(location.search);
+  const wanted = new URLSearchParams(query);
+  for (const name of KEPT_IN_ADDRESS) for (const value of now.getAll(name)) wanted.append(name, value);
+  const search = wanted.toString();
+  if (search === now.toString()) return;
+  history.replaceState(history.state, "", location.pathname + (search && `?${search}`) + location.hash);
 }
 
 const BLANK = {
@@ -82,13 +110,17 @@ function enqueue(view, ops) {
   send(view);
 }
 
-/** Tell what is not acknowledged, and again after a while: what is told while the server is away is lost. */
-function send(view) {
+/** Tell what is not acknowledged, and again after a while: what is told while the server is away is lost.
+
+    A server that was started anew does not know the board's fragment, so from the second time on the whole
+    page is asked for. */
+function send(view, again = false) {
   const { queue, root } = view;
   if (!queue.ops.length || !root.isConnected) return;
-  view.tell({ session: queue.session, ops: queue.ops.map((op) => [...op]) });
+  if (again && wholePage) wholePage();
+  else view.tell({ session: queue.session, ops: queue.ops.map((op) => [...op]) });
   clearTimeout(queue.timer);
-  queue.timer = setTimeout(() => send(view), queue.again);
+  queue.timer = setTimeout(() => send(view, true), queue.again);
   queue.again = Math.min(2 * queue.again, 24 * AGAIN);
 }
 

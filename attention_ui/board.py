@@ -8,7 +8,8 @@ runs Streamlit merges, and numbers are parsed in Python only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -122,6 +123,8 @@ class Board:
     steps: Steps | None = None
     selected: tuple[str, int, int] | None = None
     messages: Sequence[Message] = ()
+    query: str | None = None  # what the address bar then holds after the question mark; None: left alone
+    then: bool = False  # tell the server when this has been painted: there is more to draw
 
     def data(self, key: str) -> dict[str, Any]:
         """The board as JSON-ready data; `key` tells the browser whose operations it keeps."""
@@ -142,16 +145,37 @@ def _read(name: str) -> str:
 
 
 STYLE = theme.css(".board") + "\n" + _read("board.css")
-PROGRAM = _read("board.js")
+PROGRAM = f"""{_read("board.js")}
+const style = new CSSStyleSheet();
+style.replaceSync({json.dumps(STYLE)});
+const waiting = (globalThis.attentionBoard ??= {{}});
+waiting.loaded = {{ draw: board, style }};
+waiting.resolve?.(waiting.loaded);
+"""
 
-_component = st.components.v2.component(NAME, js=PROGRAM, css=STYLE, isolate_styles=True)
+_program = st.components.v2.component(f"{NAME}_program", js=PROGRAM)
+_component = st.components.v2.component(NAME, js=_read("loader.js"), isolate_styles=True)
 
 
-def draw(board: Board, key: str) -> list[Operation]:
-    """Draw the board and return the operations that this board has not taken yet."""
+def provide() -> None:
+    """Bring the board's program to the page, once a run, before any board and outside every fragment.
+
+    Streamlit sends a component's program again with every change of its data. This element never
+    changes, so it is sent once a session, and an edit goes without its 54 kB.
+    """
+    with st.container(key="board-program"):
+        _program(key="board-program-once", on_again_change=lambda: None)
+
+
+def draw(board: Board, key: str, on_drawn: Callable[[], None] = lambda: None) -> list[Operation]:
+    """Draw the board and return the operations that this board has not taken yet.
+
+    `on_drawn` is called when the browser has painted a board with `then` set.
+    """
     result = _component(
-        key=key, data=board.data(key), default={"ops": None}, on_ops_change=_nothing, width="stretch"
-    )
+        key=key, data=board.data(key), default={"ops": None}, width="stretch",
+        on_ops_change=lambda: None, on_drawn_change=on_drawn,
+    )  # fmt: skip
     return operations(result.ops, board.session, board.ack)
 
 
@@ -187,7 +211,3 @@ def _fits(kind: str, value: object) -> bool:
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _nothing() -> None:
-    """Streamlit keeps a component's state only where it is told whom to call."""

@@ -123,24 +123,34 @@ CONTROLS: dict[str, Control] = {
 
 
 def take_up() -> Desk:
-    """Apply what the reader did since the last run, and give every control its value.
+    """Apply what the reader did since the last run: controls that were moved, operations of the board.
 
     Streamlit may stop a run wherever the session's state is touched, to start the next: everything
-    is read first, then the desk is changed in one go, then the controls are written one by one.
+    is read first, then the desk is changed in one go.
     """
-    state = st.session_state
+    state = st.session_state.to_dict()
     desk: Desk | None = state.get("desk")
     if desk is None:
         desk = Desk(*from_query(st.query_params.to_dict()))
-        state["desk"] = desk
-    moved = {key: state[key] for key in CONTROLS if key in state}
-    _move(desk, moved)
-    desk.receive(board.pending(BOARD, desk.session, desk.ack))
+        st.session_state["desk"] = desk
+    _move(desk, {key: state[key] for key in CONTROLS if key in state})
+    told = state.get(BOARD)
+    desk.receive(board.operations(told.get("ops") if told else None, desk.session, desk.ack))
+    return desk
+
+
+def hand_out(desk: Desk) -> None:
+    """Give every control its value; before any of them is drawn."""
+    state = st.session_state.to_dict()
     for key, value in _values(desk):
         if key not in state or state[key] != value:
-            state[key] = value
+            st.session_state[key] = value
         desk.shown[key] = value
-    return desk
+
+
+def framing(bench: Bench) -> Bench:
+    """What every control depends on; only a change of it needs the whole page again."""
+    return replace(bench, edits={}, seed=0, step=0, selected=None)
 
 
 def _move(desk: Desk, moved: dict[str, Any]) -> None:

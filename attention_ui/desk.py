@@ -45,6 +45,8 @@ class Desk:
     past: list[Bench] = field(default_factory=list)
     future: list[Bench] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
+    framed: Bench | None = None  # what the controls beside the page were last drawn for
+    parts: list[str] = field(default_factory=list)  # what follows the board on the page that is open
     shown: dict[str, Any] = field(default_factory=dict)  # what each control was last given
     refused: dict[str, tuple[str, Any]] = field(
         default_factory=dict

@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from attention_ui import address, controls, prose
-from attention_ui.desk import Desk
+from attention_ui import address, board, controls, live, prose
 from attention_ui.lessons import LESSONS, Lesson, lesson_of
-from attention_ui.links import to_query
 from attention_ui.theme import SURFACES
 
-_desk: ContextVar[Desk | None] = ContextVar("desk", default=None)
 _STYLE = (Path(__file__).parent / "frame.css").read_text(encoding="utf-8")
 TITLE = "Attention, live"
 
 
 def run() -> None:
-    """Draw everything: called by app.py, once per rerun."""
+    """Draw everything: called by app.py for every change but those inside a page."""
     st.set_page_config(page_title=TITLE, layout="wide")
     st.html(f"<style>{_surfaces()}{_STYLE}</style>")
+    board.provide()
     page, lesson = _navigation()
     desk = controls.take_up()
-    token = _desk.set(desk)
+    controls.hand_out(desk)
+    desk.parts = []
+    desk.framed = controls.framing(desk.bench)
+    token = live.desk.set(desk)
     try:
         page.run()  # the board goes out before the controls beside it
     finally:
-        _desk.reset(token)
+        live.desk.reset(token)
     controls.sidebar(desk, mask=not lesson.draws_masks)
 
 
-def open_lesson(file: str) -> Desk:
-    """Write a page's heading and return the desk, with everything the reader did applied.
+def lesson(file: str) -> Callable[[live.Draw], None]:
+    """Draw a lesson: `@lesson(__file__)` above the function that draws its page from the desk.
 
-    On a fresh server a deep link runs pages/*.py without app.py. Declaring the navigation
-    and running again puts the frame back, with the page and the link as they were.
+    On a fresh server a link runs pages/*.py without app.py. Declaring the navigation and running
+    again puts the frame back, with the page and the link as they were.
     """
-    desk = _desk.get()
+    desk = live.desk.get()
     if desk is None:
         _navigation()
         st.rerun()
-    lesson = lesson_of(Path(file).stem)
     with st.container(horizontal=True, vertical_alignment="bottom", key="heading"):
-        st.title(lesson.title, anchor=False)
-        address.draw(to_query(desk.bench))
+        st.title(lesson_of(Path(file).stem).title, anchor=False)
+        address.draw()
     if desk.notice:
         prose.notice(desk.notice)
-    return desk
+    return lambda draw: draw(desk)
 
 
 def _surfaces() -> str:

@@ -135,9 +135,17 @@ def _range(scene: Scene, name: str) -> tuple[float, NDArray[np.bool_]]:
     if scene.values[name].dtype == np.bool_:
         return 1.0, np.zeros(scene.values[name].shape, dtype=bool)
     family = next((names for names in SHARED if name in names), (name,))
-    limit, _ = theme.colour_range(np.concatenate([scene.values[n].ravel() for n in family]))
+    limit = _limit(scene, family)
     values = scene.values[name]
     return limit, np.isfinite(values) & (np.abs(values) > limit) & (name != "weights")
+
+
+def _limit(scene: Scene, family: tuple[str, ...]) -> float:
+    """The colour range of matrices that are compared, worked out once for all of them."""
+    if family not in scene.limits:
+        together = np.concatenate([scene.values[name].ravel() for name in family])
+        scene.limits[family] = theme.colour_range(together)[0]
+    return scene.limits[family]
 
 
 def _label(line: Given | Stage) -> Mark:

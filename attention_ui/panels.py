@@ -12,6 +12,7 @@ import streamlit as st
 from attention_core.export import to_latex, to_numpy, to_torch
 from attention_core.sheet import work
 from attention_ui import figures, prose, tables, words
+from attention_ui.bench import Bench
 from attention_ui.grids import matrices
 from attention_ui.links import LARGE
 from attention_ui.scene import Scene, large_values
@@ -24,6 +25,7 @@ PANELS = {
     "code": "As a program",
     "large": "Longer sequences",
 }
+RANGES = {"shared": "one range for the scores", "each": "a range for each matrix"}
 
 
 def arithmetic(scene: Scene) -> None:
@@ -47,15 +49,21 @@ def _place(scene: Scene, axis: str, at: int) -> str:
     return f"{axis} {at + 1}, {isolated(label)}" if axis in ("query", "key", "token") else f"{axis} {at + 1}"
 
 
-def below(scene: Scene) -> None:
-    """The choice of panel, and the panel that is open."""
+def choose(bench: Bench) -> None:
+    """The choice of panel, and the controls of the one that is open."""
     st.segmented_control("Show also", list(PANELS), key="panel", format_func=PANELS.__getitem__)
+    if bench.panel == "heat":
+        st.segmented_control("Colours", list(RANGES), key="ranges", format_func=RANGES.__getitem__)
+    if bench.panel == "large":
+        st.slider("Tokens n", *LARGE, key="large", help="The example grown by its own rule, without numbers.")
+
+
+def draw(scene: Scene) -> None:
+    """The panel that is open."""
     _DRAW[scene.bench.panel](scene)
 
 
 def _heat(scene: Scene) -> None:
-    options = {"shared": "one range for the scores", "each": "a range for each matrix"}
-    st.segmented_control("Colours", list(options), key="ranges", format_func=options.__getitem__)
     shared = scene.bench.ranges == "shared"
     figure = figures.heat_maps(
         scene.sheet, scene.values, scene.labels, theme=_theme(), shared=shared, across=_across()
@@ -65,12 +73,6 @@ def _heat(scene: Scene) -> None:
 
 def _large(scene: Scene) -> None:
     bench = scene.bench
-    st.slider(
-        "Tokens n",
-        *LARGE,
-        key="large",
-        help="The example, grown by its own rule. Without numbers in the cells.",
-    )
     values = large_values(bench, bench.large)
     sizes = {"token": bench.large, "query": bench.large, "key": bench.large}
     sizes |= {axis: getattr(bench, axis) for axis in ("d_model", "d_k", "d_v")}
@@ -117,7 +119,6 @@ def _theme() -> str:
 
 
 _DRAW: dict[str, Callable[[Scene], None]] = {
-    "none": lambda scene: None,
     "heat": _heat,
     "tables": _tables,
     "code": _code,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +26,7 @@ class Scene:
     sheet: Sheet
     trace: AttentionTrace
     values: Mapping[str, NDArray[Any]]
+    limits: dict[tuple[str, ...], float] = field(default_factory=dict)  # colour ranges found so far
 
     @cached_property
     def labels(self) -> dict[str, tuple[str, ...]]:

@@ -133,7 +133,7 @@ def colour_range(values: ArrayLike) -> tuple[float, NDArray[np.bool_]]:
     sizes = np.abs(values[np.isfinite(values) & (values != 0)])
     if not sizes.size:
         return 1.0, np.isposinf(values)
-    typical = np.quantile(sizes, 0.5, method="lower")
+    typical = np.sort(sizes)[(sizes.size - 1) // 2]
     limit = _round_up(float(sizes[sizes / FAR <= typical].max()))
     with np.errstate(invalid="ignore"):
         return limit, (np.abs(values) > limit) & ~np.isneginf(values)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attention_ui import board
+from attention_ui import board, live
 from attention_ui.board import Board, Grid, Steps, Toolbar, Unit
 from attention_ui.controls import BOARD
 from attention_ui.desk import Desk
 from attention_ui.grids import grid, names_in
+from attention_ui.links import to_query
 from attention_ui.scene import Scene
 
 
@@ -46,6 +47,9 @@ def draw_grids(
             steps=steps,
             selected=scene.selected if scene.selected and scene.selected[0] in grids else None,
             messages=desk.messages,
+            query=to_query(desk.bench),
+            then=live.alone(),
         ),
         key=BOARD,
+        on_drawn=live.follow,
     )

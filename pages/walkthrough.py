@@ -4,27 +4,39 @@ from __future__ import annotations
 
 import streamlit as st
 
-from attention_ui import grids, panels, steps, workbench
-from attention_ui.frame import open_lesson
+from attention_ui import grids, live, panels, steps, workbench
+from attention_ui.desk import Desk
+from attention_ui.frame import lesson
 from attention_ui.scene import scene
 
-desk = open_lesson(__file__)
-now = scene(desk.bench)
+VIEWS = {"steps": "Step by step", "all": "Everything at once"}
+WAYS = {"x": "X", "qkv": "Q, K, V"}
 
-with st.container(horizontal=True, key="choices"):
-    st.segmented_control(
-        "View",
-        ["steps", "all"],
-        key="view",
-        format_func={"steps": "Step by step", "all": "Everything at once"}.get,
-    )
-    st.segmented_control("Start from", ["x", "qkv"], key="way", format_func={"x": "X", "qkv": "Q, K, V"}.get)
 
-if desk.bench.view == "steps":
-    step = desk.bench.step
-    steps.draw(now, step)
-    workbench.draw(desk, now, grids.step(now, step), steps=steps.stepper(step))
-else:
-    workbench.draw(desk, now, grids.everything(now))
-panels.arithmetic(now)
-panels.below(now)
+def board(desk: Desk) -> None:
+    now, number = scene(desk.bench), desk.bench.step
+    if desk.bench.view == "all":
+        workbench.draw(desk, now, grids.everything(now))
+    else:
+        steps.draw(now, number)
+        workbench.draw(desk, now, grids.step(now, number), steps=steps.stepper(number))
+
+
+def arithmetic(desk: Desk) -> None:
+    panels.arithmetic(scene(desk.bench))
+
+
+def panel(desk: Desk) -> None:
+    panels.draw(scene(desk.bench))
+
+
+@lesson(__file__)
+def walkthrough(desk: Desk) -> None:
+    with st.container(horizontal=True, key="choices"):
+        st.segmented_control("View", list(VIEWS), key="view", format_func=VIEWS.__getitem__)
+        st.segmented_control("Start from", list(WAYS), key="way", format_func=WAYS.__getitem__)
+    live.first(board)
+    live.then("arithmetic", arithmetic)
+    panels.choose(desk.bench)
+    if desk.bench.panel != "none":
+        live.then("panel", panel)
