@@ -54,6 +54,5 @@ def _draw(draw: Draw) -> None:
     if found is None:
         found = controls.take_up()
         if found.framed != controls.framing(found.bench) or found.notice:
-            st.rerun()
-        controls.hand_out(found)
+            st.rerun()  # which also gives the controls their new values
     draw(found)

@@ -108,14 +108,18 @@ def level(value: ArrayLike, limit: float) -> NDArray[np.int64]:
     A number other than 0 never takes the colour of 0's other side; NaN takes step 0.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        share = np.nan_to_num(np.asarray(value, dtype=np.float64) / limit, nan=0.0)
-    return np.rint(np.clip(share, -1.0, 1.0) * STEPS).astype(np.int64)
+        share = np.asarray(value, dtype=np.float64) / limit
+    share = np.minimum(np.maximum(share, -1.0), 1.0)
+    return np.rint(np.where(np.isnan(share), 0.0, share) * STEPS).astype(np.int64)
 
 
 def levels(values: ArrayLike, limit: float) -> list[list[int | None]]:
     """(rows, columns) colour steps as the board takes them; None where there is no number: −∞ and NaN."""
     values = np.asarray(values, dtype=np.float64)
-    blank = np.isnan(values) | np.isneginf(values)
+    blank = np.isnan(values) | (values == -np.inf)
+    if not blank.any():
+        plain: list[list[int | None]] = level(values, limit).tolist()
+        return plain
     return [
         [None if no else int(step) for step, no in zip(steps, nos, strict=True)]
         for steps, nos in zip(level(values, limit), blank, strict=True)

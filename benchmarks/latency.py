@@ -112,7 +112,7 @@ def main() -> None:
         plain, asked_for = opened(browser, f"http://{app}/{PAGE}?{LINK}", "[role=grid]")
         drawn, _ = opened(browser, f"http://{app}/{PAGE}?{WITH_FIGURE}", ".js-plotly-plot .main-svg")
         base, _ = opened(browser, f"http://{bare}/", "[data-testid=stText]")
-        board = {"board": ".st-key-board"}
+        board = {"board": ".board"}  # inside its shadow root: what a reader sees of it
         floor = Tab(base, move_slider, {"text": "[data-testid=stText]"})
         tabs = [
             floor,

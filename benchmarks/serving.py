@@ -87,7 +87,7 @@ class Reader:
         if found:
             self.ids[found[1]], self.fragments[part.id] = part.id, fragment
         if kind == "bidi_component" and found and found[1] == BOARD:
-            self.told = json.loads(part.json or part.mixed.json)
+            self.told = json.loads(part.bytes)
 
     def change(self, state: WidgetState) -> None:
         """Send one change and note what it cost."""

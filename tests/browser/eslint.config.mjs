@@ -3,7 +3,7 @@
 const browser = [
   "clearTimeout", "console", "document", "getComputedStyle", "getSelection", "history", "location", "matchMedia",
   "MessageChannel", "navigator", "queueMicrotask", "requestAnimationFrame", "ResizeObserver", "setTimeout",
-  "URLSearchParams", "window",
+  "TextDecoder", "URLSearchParams", "window",
 ];
 
 export default [
