@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from math import isclose, isnan
 
 Show = Callable[[float], str]
 
 TERMS_PER_LINE = 8
+KEPT = 1 << 13  # short texts that come again in cell after cell
 
 
 def cell(symbol: str, i: int, j: int) -> str:
@@ -17,6 +19,7 @@ def cell(symbol: str, i: int, j: int) -> str:
     return f"{base}_{{{i + 1},{j + 1}}}"
 
 
+@lru_cache(maxsize=KEPT)
 def tex(text: str) -> str:
     """A number, or a product of two, as the formatter writes it, in LaTeX."""
     text = re.sub(r"e(−?\d+)", r" \\cdot 10^{\1}", text)
@@ -47,6 +50,7 @@ def plain_sign(sign: str) -> str:
     return "=" if sign == "=" else "≈"
 
 
+@lru_cache(maxsize=KEPT)
 def read(text: str) -> float:
     """The number that a shown text stands for; NaN for "not a number"."""
     try:

@@ -1,1 +1,1 @@
-"""The screen: what surrounds the pages, the board, figures, state and links. It draws; the numbers are `attention_core`'s."""
+"""The screen: what a reader sees and touches. Numbers come from attention_core and are only shown here."""

@@ -22,7 +22,7 @@ export default function board({ data, parentElement, setStateValue, setTriggerVa
     wholePage = () => setTriggerValue("again", true);
     return;
   }
-  const state = tidy(JSON.parse(new TextDecoder().decode(data)));
+  const state = tidy(ArrayBuffer.isView(data) ? JSON.parse(new TextDecoder().decode(data)) : data);
   const old = views.get(parentElement);
   const view = old?.root.isConnected ? old : makeView(parentElement);
   views.set(parentElement, view);
@@ -30,8 +30,10 @@ export default function board({ data, parentElement, setStateValue, setTriggerVa
   view.queue = queueOf(state.key);
   if (acknowledge(view.queue, state) || view !== old) send(view);
   draw(view, state);
-  if (typeof state.query === "string") follow(state.query);
-  if (state.then) afterPaint(() => setTriggerValue("drawn", state.ack));
+  afterPaint(() => {
+    if (typeof state.query === "string") follow(state.query); // 5 ms, so after the numbers
+    if (state.then) setTriggerValue("drawn", state.ack);
+  });
 }
 
 /** Once the browser has painted: messages come after a frame, timers may come before it. */
@@ -209,7 +211,7 @@ function makeFigure(id, echo) {
 function draw(view, state) {
   view.data = state;
   if (view.timer === 0 && !view.queue.ops.some((op) => op[1] === "select")) view.selected = state.selected;
-  chooseTheme(view);
+  if (!view.root.dataset.theme) chooseTheme(view);
   drawBar(view);
   const moved = arrange(view);
   const changed = [];
@@ -221,7 +223,7 @@ function draw(view, state) {
   if (resized) fold(view);
   drawMessages(view);
   light(view);
-  flash(changed);
+  if (changed.length) afterPaint(() => flash(changed));
 }
 
 function drawFigure(view, figure, changed) {
@@ -414,7 +416,7 @@ function drawSums(figure, grid) {
 function flash(cells) {
   if (cells.length > MANY || matchMedia("(prefers-reduced-motion: reduce)").matches) return;
   for (const cell of cells) {
-    cell.firstChild.animate?.([{ opacity: 0.35 }, { opacity: 1 }], FLASH); // opacity needs no painting
+    cell.firstChild.animate?.([{ opacity: 1 }, { opacity: 0.3 }, { opacity: 1 }], FLASH); // needs no painting
   }
 }
 
@@ -799,12 +801,13 @@ function closeEditor(view) {
 
 /** Take the typed text, if an editor is open and the text is another one. */
 function commit(view, focus = false) {
-  const editor = closeEditor(view);
+  const { editor } = view;
   if (!editor) return;
   const { figure, i, j, input, initial } = editor;
-  if (focus) figure.cells[i]?.[j]?.focus({ preventScroll: true });
-  if (input.value === initial || !figure.cells[i]?.[j]) return;
-  push(view, ["edit", figure.id, i, j, input.value]);
+  const cell = figure.cells[i]?.[j];
+  if (cell && input.value !== initial) push(view, ["edit", figure.id, i, j, input.value]); // first of all: it takes longest
+  closeEditor(view);
+  if (focus) cell?.focus({ preventScroll: true });
   for (const other of shown(view, figure.id)) drawFigure(view, other, []);
 }
 

@@ -42,6 +42,7 @@ class Desk:
     notice: str = ""  # one sentence for the top of the page
     session: str = field(default_factory=lambda: secrets.token_hex(4))  # tells a restarted server apart
     ack: int = 0
+    drawn: int = 0  # the last operation that the board on the page shows
     past: list[Bench] = field(default_factory=list)
     future: list[Bench] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)

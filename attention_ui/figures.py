@@ -6,7 +6,7 @@ own steps. Where a query may not look the cell is hatched, and its number is wri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from textwrap import wrap
@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from attention_core.numbers import show
-from attention_core.sheet import Sheet, work
+from attention_core.sheet import Sheet, reads, work
 from attention_ui.canvas import Title, hatch, layout, plan_for, scale
 from attention_ui.large import large_map
 from attention_ui.theme import SIGNED, STEPS, SURFACES, WEIGHT, ZERO, colour_range, ink, level
@@ -165,7 +165,32 @@ def _made(sheet: Sheet, values: Values, name: str, i: int, j: int, shown: Callab
     if name == "mask":
         return "0: may look" if values["mask"][i, j] else "−∞: may not look"
     value = float(values[name][i, j])
-    text = work(sheet, values, name, i, j, shown).text
+    key = (sheet.stage(name).operation.name, name, i, j, value, *_sources(sheet, values, name, i, j))
+    if key not in _WORKED:
+        if len(_WORKED) >= MOST_WORKED:
+            _WORKED.clear()
+        _WORKED[key] = _written_out(work(sheet, values, name, i, j, shown).text, value)
+    return _WORKED[key]
+
+
+_WORKED: dict[tuple[Any, ...], str] = {}  # an edit changes a row or two; the other cells' texts are kept
+MOST_WORKED = 1 << 13
+
+
+def _sources(sheet: Sheet, values: Values, name: str, i: int, j: int) -> Iterator[bytes]:
+    """The numbers that a cell is made from, as a key."""
+    parts: dict[str, Any] = {
+        "row": (i, slice(None)),
+        "column": (slice(None), j),
+        "cell": (i, j),
+        "swapped": (j, i),
+    }
+    for source, pattern in reads(sheet, name):
+        array = values[source]
+        yield (array[parts[pattern]] if pattern in parts else array).tobytes()
+
+
+def _written_out(text: str, value: float) -> str:
     lines = wrap(text, 60, max_lines=6, placeholder=" …") if len(text) > 60 else [text]
     if np.isfinite(value):
         lines.append(f"in full {value!r}".replace("-", "−"))

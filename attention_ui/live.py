@@ -24,7 +24,7 @@ desk: ContextVar[Desk | None] = ContextVar("desk", default=None)  # in a run of 
 
 def first(draw: Draw) -> None:
     """Draw the board of a page; an edit draws it again."""
-    st.fragment(_draw, key=FIRST)(draw)
+    st.fragment(_draw_board, key=FIRST)(draw)
 
 
 def then(name: str, draw: Draw) -> None:
@@ -43,9 +43,16 @@ def alone() -> bool:
 def follow() -> None:
     """What the board calls when it has been painted: the other parts, and the board if it must again."""
     found: Desk = st.session_state["desk"]
-    new = board.pending(controls.BOARD, found.session, found.ack)
-    if new or found.parts:
-        st.rerun(scope=[FIRST, *found.parts] if new else found.parts)
+    # an operation that came meanwhile may have been applied by a run that was stopped before it drew
+    behind = found.drawn != found.ack or board.pending(controls.BOARD, found.session, found.ack)
+    if behind or found.parts:
+        st.rerun(scope=[FIRST, *found.parts] if behind else found.parts)
+
+
+def _draw_board(draw: Draw) -> None:
+    _draw(draw)
+    found: Desk = st.session_state["desk"]
+    found.drawn = found.ack
 
 
 def _draw(draw: Draw) -> None:

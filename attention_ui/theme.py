@@ -110,7 +110,8 @@ def level(value: ArrayLike, limit: float) -> NDArray[np.int64]:
     with np.errstate(invalid="ignore", over="ignore"):
         share = np.asarray(value, dtype=np.float64) / limit
     share = np.minimum(np.maximum(share, -1.0), 1.0)
-    return np.rint(np.where(np.isnan(share), 0.0, share) * STEPS).astype(np.int64)
+    steps: NDArray[np.int64] = np.rint(np.where(np.isnan(share), 0.0, share) * STEPS).astype(np.int64)
+    return steps
 
 
 def levels(values: ArrayLike, limit: float) -> list[list[int | None]]:

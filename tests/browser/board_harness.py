@@ -17,7 +17,7 @@ import numpy as np
 import streamlit as st
 
 from attention_ui import theme
-from attention_ui.board import Board, Grid, Message, Steps, Toolbar, Unit, draw, provide, pending
+from attention_ui.board import Board, Grid, Message, Steps, Toolbar, Unit, draw, pending, provide
 
 AWKWARD = ["the", "␣", "⏎", "<img src=x onerror=alert(1)>", "$x$", "**b**", "தமிழ்", "العربية", "🙂", "the"]
 TITLES = ["X", "Projections", "K transposed", "Scores", "Scaling", "Mask", "Softmax", "Output"]

@@ -1,7 +1,7 @@
 /* What runs in the browser is plain ES modules; these are their rules. */
 
 const browser = [
-  "clearTimeout", "console", "document", "getComputedStyle", "getSelection", "history", "location", "matchMedia",
+  "ArrayBuffer", "clearTimeout", "console", "document", "getComputedStyle", "getSelection", "history", "location", "matchMedia",
   "MessageChannel", "navigator", "queueMicrotask", "requestAnimationFrame", "ResizeObserver", "setTimeout",
   "TextDecoder", "URLSearchParams", "window",
 ];

@@ -605,6 +605,7 @@ def test_axe_finds_no_fault_in_the_board(visit, harness, axe, query, dark):
     assert axe(opening, BOARD) == []
     type_into(opening.page, "Q", 0, 0, "abc")
     expect(cell(opening.page, "Q", 0, 0)).to_have_attribute("aria-invalid", "true")
+    opening.page.wait_for_timeout(600)  # a number that changed fades in and out once
     assert axe(opening, BOARD) == []
 
 
