@@ -15,6 +15,11 @@ if __name__ == "__main__" and st.runtime.exists():
 else:
     from attention_ui import serving
 
-    app = st.App(__file__, lifespan=serving.lifespan, middleware=serving.middleware())
+    app = st.App(
+        __file__,
+        lifespan=serving.lifespan,
+        middleware=serving.middleware(),
+        on_script_error=serving.say_sorry,
+    )
     if __name__ == "__main__":
         app.run()

@@ -28,6 +28,7 @@ LARGEST_NUMBER = 1e60  # so that a product of four numbers on the way to a score
 FROM_X = ("x", "w_q", "w_k", "w_v")
 FROM_QKV = ("q", "k", "v")
 EDITABLE = FROM_X + FROM_QKV
+SCALINGS = {"sqrt": "÷ √d_k", "none": "none", "number": "× a number"}  # the words a reader chooses from
 SIZES = ("n_q", "n_k", "d_model", "d_k", "d_v")
 FIRST = next(iter(EXAMPLES))
 OPEN = MaskSpec("none")
@@ -198,6 +199,11 @@ def fresh(bench: Bench) -> Bench:
 def reseeded(bench: Bench) -> Bench:
     """New numbers everywhere, from the next seed; sizes, tokens and masks stay."""
     return replace(bench, seed=bench.seed + 1, edits={})
+
+
+def scaling_word(bench: Bench) -> str:
+    """Which of SCALINGS the scores are scaled by."""
+    return bench.scaling if isinstance(bench.scaling, str) else "number"
 
 
 def is_numbers(bench: Bench, other: Bench) -> bool:

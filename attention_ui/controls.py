@@ -16,7 +16,7 @@ import streamlit as st
 from attention_core.examples import EXAMPLES
 from attention_core.numbers import exact
 from attention_ui import board, prose
-from attention_ui.bench import LARGEST, Bench, opened, token_at, with_sizes, with_way
+from attention_ui.bench import LARGEST, SCALINGS, Bench, opened, scaling_word, token_at, with_sizes, with_way
 from attention_ui.desk import Desk, read_number
 from attention_ui.links import from_query
 from attention_ui.mask_controls import MASK_CONTROLS, draw_mask
@@ -73,12 +73,8 @@ def _write_tokens(bench: Bench, text: str) -> Bench:
     return changed if own == tokens else replace(changed, tokens=tokens)
 
 
-def _scaling_word(bench: Bench) -> str:
-    return bench.scaling if isinstance(bench.scaling, str) else "number"
-
-
 def _choose_scaling(bench: Bench, word: str | None) -> Bench:
-    if word is None or word == _scaling_word(bench):  # a second click on the chosen one changes nothing
+    if word is None or word == scaling_word(bench):  # a second click on the chosen one changes nothing
         return bench
     return replace(bench, scaling=OWN_SCALE if word == "number" else word)
 
@@ -111,7 +107,7 @@ CONTROLS: dict[str, Control] = {
     "d_model": _size("d_model"),
     "d_k": _size("d_k"),
     "d_v": _size("d_v"),
-    "scaling": Control(_scaling_word, _choose_scaling),
+    "scaling": Control(scaling_word, _choose_scaling),
     "factor": Control(_read_factor, _write_factor),
     "view": _choice("view"),
     "step": _choice("step"),
@@ -134,9 +130,13 @@ def take_up() -> Desk:
         desk = Desk(*from_query(st.query_params.to_dict()))
         st.session_state["desk"] = desk
     _move(desk, {key: state[key] for key in CONTROLS if key in state})
-    told = state.get(BOARD)
-    desk.receive(board.operations(told.get("ops") if told else None, desk.session, desk.ack))
+    take_operations(desk)
     return desk
+
+
+def take_operations(desk: Desk) -> None:
+    """Apply what the board sent. A moved control runs the whole page, so a part of it need not look."""
+    desk.receive(board.pending(BOARD, desk.session, desk.ack))
 
 
 def hand_out(desk: Desk) -> None:
@@ -148,9 +148,9 @@ def hand_out(desk: Desk) -> None:
         desk.shown[key] = value
 
 
-def framing(bench: Bench) -> Bench:
-    """What every control depends on; only a change of it needs the whole page again."""
-    return replace(bench, edits={}, seed=0, step=0, selected=None)
+def framing(desk: Desk) -> tuple[Bench, str]:
+    """What the page around the board depends on: a change of it runs the whole page."""
+    return replace(desk.bench, edits={}, seed=0, step=0, selected=None), desk.notice
 
 
 def _move(desk: Desk, moved: dict[str, Any]) -> None:
@@ -201,9 +201,8 @@ def sidebar(desk: Desk, *, mask: bool) -> None:
             st.slider("Keys n_k", 1, LARGEST, key="n_k")
         st.slider("Width of queries and keys, d_k", 1, LARGEST, key="d_k")
         st.slider("Width of values, d_v", 1, LARGEST, key="d_v")
-        words = {"sqrt": "÷ √d_k", "none": "none", "number": "× a number"}
         st.segmented_control(
-            "Scaling of the scores", list(words), key="scaling", format_func=words.__getitem__
+            "Scaling of the scores", list(SCALINGS), key="scaling", format_func=SCALINGS.__getitem__
         )
         if not isinstance(bench.scaling, str):
             text_field(desk, "factor", "Factor", "For example 0.5, 1/3 or sqrt(2).")

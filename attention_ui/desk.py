@@ -46,7 +46,7 @@ class Desk:
     past: list[Bench] = field(default_factory=list)
     future: list[Bench] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
-    framed: Bench | None = None  # what the controls beside the page were last drawn for
+    framed: tuple[Bench, str] | None = None  # what the page around the board was last drawn for
     parts: list[str] = field(default_factory=list)  # what follows the board on the page that is open
     shown: dict[str, Any] = field(default_factory=dict)  # what each control was last given
     refused: dict[str, tuple[str, Any]] = field(
@@ -91,7 +91,7 @@ class Desk:
         """Apply what the board sent, in order; `board.pending` has left out what is not an operation."""
         if not operations:
             return
-        self.messages = []
+        self.messages, self.notice = [], ""
         for number, kind, *arguments in operations:
             self.ack = number
             _HANDLERS[kind](self, *arguments)

@@ -26,7 +26,7 @@ def run() -> None:
     desk = controls.take_up()
     controls.hand_out(desk)
     desk.parts = []
-    desk.framed = controls.framing(desk.bench)
+    desk.framed = controls.framing(desk)
     token = live.desk.set(desk)
     try:
         page.run()  # the board goes out before the controls beside it

@@ -18,6 +18,7 @@ from attention_core.masks import as_matrix
 from attention_core.numbers import exact, show, show_table
 from attention_core.sheet import Given, Mark, Stage, reads
 from attention_ui import theme
+from attention_ui.bench import SCALINGS, scaling_word
 from attention_ui.board import Grid, Pattern, Unit
 from attention_ui.scene import Scene
 
@@ -28,6 +29,8 @@ NARROWEST = (5, 4)  # characters, up to FEW columns and beyond
 FEW = 8
 EDGES = {"query": "n_q", "key": "n_k", "token": "n"}
 NOWHERE = "may look nowhere"
+PROJECTIONS = [Unit("q", left="x", top="w_q"), Unit("k", top="w_k"), Unit("v", top="w_v")]
+MASKED = "+ M"  # what stands over the arrow to the masked scores
 WAY_MATRICES = {"x": ("x", "w_q", "w_k", "w_v"), "qkv": ("q", "k", "v")}
 
 
@@ -107,15 +110,19 @@ def width_of(cells: Sequence[Sequence[str]]) -> int:
 def everything(scene: Scene) -> list[list[Unit]]:
     """The whole sheet: the projections in one line, the calculation in the next."""
     tail = [
-        Unit("scaled"),
+        _scaled(scene),
         Unit("mask"),
-        Unit("masked"),
+        Unit("masked", via=MASKED),
         Unit("output", left="weights", top="v", echo=_echo(scene, "v")),
     ]
     if scene.bench.way == "qkv":
         return [[Unit("scores", left="q", top="k_t", corner="k"), *tail]]
-    projections = [Unit("q", left="x", top="w_q"), Unit("k", top="w_k"), Unit("v", top="w_v")]
-    return [projections, [Unit("scores", left="q", top="k_t", echo=["q"]), *tail]]
+    return [PROJECTIONS, [Unit("scores", left="q", top="k_t", echo=["q"]), *tail]]
+
+
+def _scaled(scene: Scene) -> Unit:
+    word = scaling_word(scene.bench)
+    return Unit("scaled", via="" if word == "none" else SCALINGS[word])
 
 
 def _echo(scene: Scene, name: str) -> Sequence[str]:
@@ -126,16 +133,15 @@ def _echo(scene: Scene, name: str) -> Sequence[str]:
 def step(scene: Scene, number: int) -> list[list[Unit]]:
     """The matrices that take part in one of the eight steps."""
     from_x = scene.bench.way == "x"
-    projections = [Unit("q", left="x", top="w_q"), Unit("k", top="w_k"), Unit("v", top="w_v")]
     given = [Unit("q"), Unit("k"), Unit("v")]
     layouts = {
         1: [Unit("x")] if from_x else given,
-        2: projections if from_x else given,
+        2: PROJECTIONS if from_x else given,
         3: [Unit("k"), Unit("k_t")],
         4: [Unit("scores", left="q", top="k_t")],
-        5: [Unit("scores"), Unit("scaled")],
-        6: [Unit("scaled"), Unit("mask"), Unit("masked")],
-        7: [Unit("masked"), Unit("weights")],
+        5: [Unit("scores"), _scaled(scene)],
+        6: [Unit("scaled"), Unit("mask"), Unit("masked", via=MASKED)],
+        7: [Unit("masked"), Unit("weights", via="softmax")],
         8: [Unit("output", left="weights", top="v")],
     }
     return [layouts[number]]

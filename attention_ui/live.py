@@ -59,7 +59,8 @@ def _draw(draw: Draw) -> None:
     """Draw from the desk; where a part runs alone, with everything the reader did applied."""
     found = desk.get()
     if found is None:
-        found = controls.take_up()
-        if found.framed != controls.framing(found.bench) or found.notice:
+        found = st.session_state["desk"]
+        controls.take_operations(found)
+        if found.framed != controls.framing(found):
             st.rerun()  # which also gives the controls their new values
     draw(found)

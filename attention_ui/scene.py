@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from attention_core.attention import AttentionTrace, attention, attention_from_x, attention_sheet
 from attention_core.masks import MaskSpec, allowed
 from attention_core.sheet import Sheet
-from attention_ui.bench import Bench, Cell, givens, numbers, token_at
+from attention_core.sheets import Scaling
+from attention_ui.bench import Bench, Cell, givens, numbers, scaling_word, token_at
 from attention_ui.tokens import literal
 
 
@@ -58,8 +59,7 @@ def scene(bench: Bench, mask: MaskSpec | None = None) -> Scene:
     given: dict[str, Any] = dict(givens(bench))
     with np.errstate(over="ignore", invalid="ignore"):  # huge numbers may run over; the cell then shows ∞
         trace = work(**given, mask=allow, scale=factor)
-    scaling = bench.scaling if isinstance(bench.scaling, str) else "number"
-    sheet = attention_sheet(from_x=bench.way == "x", scaling=scaling)
+    sheet = attention_sheet(from_x=bench.way == "x", scaling=cast(Scaling, scaling_word(bench)))
     return Scene(bench, mask, sheet, trace, trace.values)
 
 

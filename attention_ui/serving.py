@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
+import streamlit as st
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -87,6 +88,12 @@ def open_browser() -> None:
     """
     if config._server_mode != "asgi-server" and not config.get_option("server.headless"):
         cli_util.open_browser(server_util.get_url("localhost"))
+
+
+def say_sorry(_error: Exception) -> bool:
+    """What a reader sees instead of an error: one sentence, and the way on. The log has the details."""
+    st.error("Something went wrong here. Your numbers are safe in the address bar: reload the page to go on.")
+    return True
 
 
 def middleware() -> list[Middleware]:
