@@ -24,6 +24,7 @@ lint: $(VENV)/ready-to-test $(VENV)/ready-chromium $(VENV)/ready-npm
 	else echo "eslint is left out: npm or its packages cannot be had here."; fi
 
 bench: $(VENV)/ready-to-test $(VENV)/ready-chromium
+	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/latency.py
 

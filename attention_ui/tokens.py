@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 LONGEST_LINE = 16
 LONGEST_TOKEN = 40
@@ -26,6 +27,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _WRITTEN = {character: f"\\{letter}" for letter, character in _ESCAPES.items()}
 
 
+@lru_cache(maxsize=4096)
 def literal(token: str) -> str:
     """The token with nothing hidden: a blank is ␣, a new line ⏎, a tab ⇥, an empty token ∅.
 
