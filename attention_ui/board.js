@@ -30,6 +30,7 @@ export default function board({ data, parentElement, setStateValue, setTriggerVa
   view.queue = queueOf(state.key);
   if (acknowledge(view.queue, state) || view !== old) send(view);
   draw(view, state);
+  view.root.toggleAttribute("data-waiting", view.queue.ops.length > 0);
   afterPaint(() => {
     if (typeof state.query === "string") follow(state.query); // 5 ms, so after the numbers
     if (state.then) setTriggerValue("drawn", state.ack);
@@ -109,6 +110,7 @@ function enqueue(view, ops) {
     dismiss(view, op);
   }
   queue.again = AGAIN;
+  view.root.toggleAttribute("data-waiting", true);
   send(view);
 }
 

@@ -38,7 +38,7 @@ PENDING = """() => {
   const roots = [...document.querySelectorAll('*')].map(e => e.shadowRoot).filter(Boolean);
   return !document.querySelector('[data-testid=stStatusWidget]')
     && document.querySelector('.stApp')?.dataset.testScriptState !== 'running'
-    && !roots.some(root => root.querySelector('[data-pending]'));
+    && !roots.some(root => root.querySelector('[data-pending], [data-waiting]'));
 }"""
 
 
