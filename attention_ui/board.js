@@ -13,13 +13,16 @@ const NARROW = 640; // px: below this, corners fold into a column
 const PAUSE = 120; // ms: arrows that follow one another select once
 const FLASH = 400; // ms
 const AGAIN = 2500; // ms without an answer after which operations are told again; then twice as long
+const LEAVING = 1500; // ms that a change of page may take to begin
 const MANY = 300; // more changed cells than this do not flash
 
-let wholePage = null; // asks for a run of the whole page
+let wholePage = null; // asks for a run of the whole page, or tells operations with one
+let leaving = 0; // until when a link may be taking the reader to another page
 
 export default function board({ data, parentElement, setStateValue, setTriggerValue }) {
   if (!data) { // the element that carries this program stands outside every fragment
-    wholePage = () => setTriggerValue("again", true);
+    wholePage = { ask: () => setTriggerValue("again", true), tell: (ops) => setStateValue("ops", ops) };
+    watchLinks();
     return;
   }
   const state = tidy(ArrayBuffer.isView(data) ? JSON.parse(new TextDecoder().decode(data)) : data);
@@ -33,8 +36,27 @@ export default function board({ data, parentElement, setStateValue, setTriggerVa
   view.root.toggleAttribute("data-waiting", view.queue.ops.length > 0);
   afterPaint(() => {
     if (typeof state.query === "string") follow(state.query); // 5 ms, so after the numbers
-    if (state.then) setTriggerValue("drawn", state.ack);
+    if (state.then) whenStaying(view, () => setTriggerValue("drawn", state.ack));
   });
+}
+
+/** What is aimed at a part of this page must not meet a change of page: it would stop the new page's first run. */
+function watchLinks() {
+  if (document.documentElement.hasAttribute("data-links-watched")) return;
+  document.documentElement.setAttribute("data-links-watched", "");
+  const note = (event) => {
+    if (event.type === "popstate" || event.target.closest?.("a[href]")) leaving = performance.now() + LEAVING;
+  };
+  for (const name of ["pointerdown", "click", "keydown", "popstate"]) window.addEventListener(name, note, true);
+}
+
+function isLeaving() {
+  return performance.now() < leaving;
+}
+
+function whenStaying(view, go) {
+  if (!isLeaving()) go();
+  else setTimeout(() => view.root.isConnected && whenStaying(view, go), LEAVING);
 }
 
 /** Once the browser has painted: messages come after a frame, timers may come before it. */
@@ -121,8 +143,10 @@ function enqueue(view, ops) {
 function send(view, again = false) {
   const { queue, root } = view;
   if (!queue.ops.length || !root.isConnected) return;
-  if (again && wholePage) wholePage();
-  else view.tell({ session: queue.session, ops: queue.ops.map((op) => [...op]) });
+  const told = { session: queue.session, ops: queue.ops.map((op) => [...op]) };
+  if (again && wholePage) wholePage.ask();
+  else if (isLeaving() && wholePage) wholePage.tell(told);
+  else view.tell(told);
   clearTimeout(queue.timer);
   queue.timer = setTimeout(() => send(view, true), queue.again);
   queue.again = Math.min(2 * queue.again, 24 * AGAIN);

@@ -19,7 +19,7 @@ from attention_ui import board, prose
 from attention_ui.bench import LARGEST, SCALINGS, Bench, opened, scaling_word, token_at, with_sizes, with_way
 from attention_ui.desk import Desk, read_number
 from attention_ui.links import from_query
-from attention_ui.mask_controls import MASK_CONTROLS, draw_mask
+from attention_ui.mask_controls import MASK_CONTROLS, draw_mask, is_mask_drawn
 from attention_ui.tokens import join_tokens, split_tokens
 
 BOARD = "board"  # the key of the board's component
@@ -62,9 +62,9 @@ def _read_tokens(bench: Bench) -> str:
 
 def _write_tokens(bench: Bench, text: str) -> Bench:
     """The tokens of the line, and as many positions. An empty line brings the example's own back."""
-    tokens = split_tokens(text)
-    if not tokens:
+    if not text.strip():
         return replace(bench, tokens=())
+    tokens = split_tokens(text)
     together = bench.n_q == bench.n_k
     changed = with_sizes(
         replace(bench, tokens=()), n_k=len(tokens), n_q=len(tokens) if together else bench.n_q
@@ -136,7 +136,8 @@ def take_up() -> Desk:
 
 def take_operations(desk: Desk) -> None:
     """Apply what the board sent. A moved control runs the whole page, so a part of it need not look."""
-    desk.receive(board.pending(BOARD, desk.session, desk.ack))
+    for key in (BOARD, board.PAGE):
+        desk.receive(board.pending(key, desk.session, desk.ack))
 
 
 def hand_out(desk: Desk) -> None:
@@ -154,26 +155,45 @@ def framing(desk: Desk) -> tuple[Bench, str]:
 
 
 def _move(desk: Desk, moved: dict[str, Any]) -> None:
-    """Change the bench by every control that no longer shows what it was given."""
-    for key, value in moved.items():
-        if value == desk.shown.get(key, value):
-            continue
+    """Change the bench by every control that no longer shows what it was given.
+
+    A browser tells what it remembers of a control that comes back, too: only controls that are on the
+    page count, and a new example overrules them all.
+    """
+    news = {
+        key: value
+        for key, value in moved.items()
+        if value != desk.shown.get(key, value) and is_drawn(desk.bench, key)
+    }
+    for key, value in ({"example": news["example"]} if "example" in news else news).items():
         desk.shown[key] = value
         desk.notice = ""
         desk.refused.pop(key, None)
         try:
             changed = CONTROLS[key].write(desk.bench, value)
         except ValueError as reason:
-            desk.refused[key] = (f"{reason}. Nothing was changed.", CONTROLS[key].read(desk.bench))
+            sentence = f"{str(reason)[:1].upper()}{str(reason)[1:].rstrip('.')}. Nothing was changed."
+            desk.refused[key] = (sentence, CONTROLS[key].read(desk.bench))
             continue
         bench, notice = changed if isinstance(changed, tuple) else (changed, "")
         desk.notice = notice
         desk.change(bench)
 
 
+def is_drawn(bench: Bench, key: str) -> bool:
+    """Whether a control is on some page for this bench."""
+    only_for = {"n": bench.way == "x", "d_model": bench.way == "x", "n_q": bench.way == "qkv"}
+    only_for |= {"n_k": bench.way == "qkv", "factor": scaling_word(bench) == "number"}
+    only_for |= {"ranges": bench.panel == "heat", "large": bench.panel == "large"}
+    return only_for[key] if key in only_for else is_mask_drawn(bench, key)
+
+
 def _values(desk: Desk) -> Iterator[tuple[str, Any]]:
     """What every control shows. A refused text stays in its field until the bench changes there."""
     for key, control in CONTROLS.items():
+        if not is_drawn(desk.bench, key):
+            desk.shown.pop(key, None)
+            continue
         value = control.read(desk.bench)
         if key in desk.refused and desk.refused[key][1] == value:
             yield key, desk.shown[key]

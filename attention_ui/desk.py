@@ -47,6 +47,7 @@ class Desk:
     future: list[Bench] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     framed: tuple[Bench, str] | None = None  # what the page around the board was last drawn for
+    page: str = ""  # the page that is open
     parts: list[str] = field(default_factory=list)  # what follows the board on the page that is open
     shown: dict[str, Any] = field(default_factory=dict)  # what each control was last given
     refused: dict[str, tuple[str, Any]] = field(

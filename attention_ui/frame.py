@@ -25,7 +25,7 @@ def run() -> None:
     page, lesson = _navigation()
     desk = controls.take_up()
     controls.hand_out(desk)
-    desk.parts = []
+    desk.page, desk.parts = live.page_now(), []
     desk.framed = controls.framing(desk)
     token = live.desk.set(desk)
     try:

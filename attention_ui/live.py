@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from attention_ui import board, controls
 from attention_ui.desk import Desk
@@ -35,6 +36,12 @@ def then(name: str, draw: Draw) -> None:
     st.fragment(_draw, key=name)(draw)
 
 
+def page_now() -> str:
+    """Which page this run is about."""
+    context = get_script_run_ctx()
+    return context.page_script_hash if context else ""
+
+
 def alone() -> bool:
     """Whether a part of the page is running by itself."""
     return desk.get() is None
@@ -43,6 +50,8 @@ def alone() -> bool:
 def follow() -> None:
     """What the board calls when it has been painted: the other parts, and the board if it must again."""
     found: Desk = st.session_state["desk"]
+    if found.page != page_now():
+        return  # the reader has gone to another page, which draws itself
     # an operation that came meanwhile may have been applied by a run that was stopped before it drew
     behind = found.drawn != found.ack or board.pending(controls.BOARD, found.session, found.ack)
     if behind or found.parts:

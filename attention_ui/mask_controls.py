@@ -95,6 +95,19 @@ def _controls(which: str) -> dict[str, tuple[Read, Write]]:
 MASK_CONTROLS = {key: control for which in WHICH for key, control in _controls(which).items()}
 
 
+def is_mask_drawn(bench: Bench, key: str) -> bool:
+    """Whether a control of a mask is drawn; True for controls that are not of a mask."""
+    which, _, rest = key.partition("_")
+    if which not in WHICH or rest in ("", "join"):
+        return True
+    place, _, name = rest.partition("_")
+    spec: MaskSpec = getattr(bench, which)
+    if place == "1" and spec.second is None:
+        return False
+    kind = _parts(spec)[int(place)].kind
+    return name == "kind" or any(parameter.name == name for parameter in MASKS[kind].parameters)
+
+
 def draw_mask(bench: Bench, which: str, label: str) -> None:
     """Draw the controls of one of the bench's masks."""
     spec: MaskSpec = getattr(bench, which)
@@ -103,7 +116,7 @@ def draw_mask(bench: Bench, which: str, label: str) -> None:
         f"{label} combined with another", list(JOINS), key=f"{which}_join", format_func=JOINS.__getitem__
     )
     if spec.second is not None:
-        _draw_part(bench, which, 1, spec.second, f"Second part of {label.lower()}")
+        _draw_part(bench, which, 1, spec.second, f"Second part of {label[:1].lower()}{label[1:]}")
 
 
 def _draw_part(bench: Bench, which: str, place: int, part: MaskSpec, label: str) -> None:

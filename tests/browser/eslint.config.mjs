@@ -2,7 +2,7 @@
 
 const browser = [
   "ArrayBuffer", "clearTimeout", "console", "document", "getComputedStyle", "getSelection", "history", "location", "matchMedia",
-  "MessageChannel", "navigator", "queueMicrotask", "requestAnimationFrame", "ResizeObserver", "setTimeout",
+  "MessageChannel", "navigator", "performance", "queueMicrotask", "requestAnimationFrame", "ResizeObserver", "setTimeout",
   "TextDecoder", "URLSearchParams", "window",
 ];
 

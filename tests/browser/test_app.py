@@ -324,7 +324,50 @@ def test_a_link_with_markup_in_it_is_told_and_runs_nothing(walk):
     assert "<img src=x onerror=alert" in text_of(page)
 
 
+@pytest.mark.parametrize(
+    ("start", "link"), [("", "See every step"), (WALK, "Compare masks"), ("compare", "The eight")]
+)
+def test_a_number_left_in_its_cell_is_taken_when_a_link_is_followed(walk, start, link):
+    page = walk(start)
+    before = urlsplit(page.url).path
+    cell(page, "X", 2, 1).click()
+    page.keyboard.type("6")
+    page.get_by_role("link", name=re.compile(link)).first.click()
+    page.wait_for_function("before => location.pathname !== before", arg=before)
+    page.get_by_role("grid").first.wait_for()
+    page.wait_for_function("() => location.search.includes('m=')")
+    settled(page)
+    assert numbers(in_the_address(page).bench, "x")[1, 0] == 6
+
+
 # ---------------------------------------------------------------- controls
+
+
+def test_every_example_comes_whole_whatever_was_chosen_before(walk):
+    from attention_core.examples import EXAMPLES
+    from attention_ui.bench import opened
+
+    page = walk(WALK)
+    for name in [
+        "seed",
+        "previous",
+        "same",
+        "induction-1",
+        "seed",
+        "brackets",
+        "tokens",
+        "pronoun",
+        "seed",
+        "average",
+    ]:
+        chooser = page.get_by_role("combobox", name="Example", exact=True)
+        chooser.click()
+        page.get_by_role("option", name=EXAMPLES[name].title, exact=True).click()
+        page.wait_for_timeout(700)
+        settled(page)
+        bench, want = in_the_address(page).bench, opened(name)
+        sizes = ("example", "way", "n_q", "n_k", "d_model", "d_k", "d_v", "mask")
+        assert [getattr(bench, size) for size in sizes] == [getattr(want, size) for size in sizes]
 
 
 def test_ten_quick_steps_of_a_slider_end_on_the_right_number(walk):
