@@ -16,12 +16,12 @@ const AGAIN = 2500; // ms without an answer after which operations are told agai
 const LEAVING = 1500; // ms that a change of page may take to begin
 const MANY = 300; // more changed cells than this do not flash
 
-let wholePage = null; // asks for a run of the whole page, or tells operations with one
+let wholePage = null; // asks for a run of the whole page
 let leaving = 0; // until when a link may be taking the reader to another page
 
 export default function board({ data, parentElement, setStateValue, setTriggerValue }) {
   if (!data) { // the element that carries this program stands outside every fragment
-    wholePage = { ask: () => setTriggerValue("again", true), tell: (ops) => setStateValue("ops", ops) };
+    wholePage = () => setTriggerValue("again", true);
     watchLinks();
     return;
   }
@@ -143,11 +143,13 @@ function enqueue(view, ops) {
 function send(view, again = false) {
   const { queue, root } = view;
   if (!queue.ops.length || !root.isConnected) return;
-  const told = { session: queue.session, ops: queue.ops.map((op) => [...op]) };
-  if (again && wholePage) wholePage.ask();
-  else if (isLeaving() && wholePage) wholePage.tell(told);
-  else view.tell(told);
   clearTimeout(queue.timer);
+  if (isLeaving()) { // the board of the next page tells it, or this one when there was no change of page
+    queue.timer = setTimeout(() => send(view), LEAVING);
+    return;
+  }
+  if (again && wholePage) wholePage();
+  else view.tell({ session: queue.session, ops: queue.ops.map((op) => [...op]) });
   queue.timer = setTimeout(() => send(view, true), queue.again);
   queue.again = Math.min(2 * queue.again, 24 * AGAIN);
 }

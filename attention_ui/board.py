@@ -20,7 +20,6 @@ from attention_ui import theme
 
 HERE = Path(__file__).parent
 NAME = "attention_board"
-PAGE = "board-program-once"  # the element outside every fragment; what is told in leaving comes by it
 
 Operation = list[Any]
 Pattern = Literal["row", "column", "cell", "swapped", "all"]
@@ -169,7 +168,7 @@ def provide() -> None:
     changes, so it is sent once a session, and an edit goes without its 54 kB.
     """
     with st.container(key="board-program"):
-        _program(key=PAGE, default={"ops": None}, on_again_change=lambda: None, on_ops_change=lambda: None)
+        _program(key="board-program-once", on_again_change=lambda: None)
 
 
 def draw(board: Board, key: str, on_drawn: Callable[[], None] = lambda: None) -> list[Operation]:

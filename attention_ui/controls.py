@@ -136,8 +136,7 @@ def take_up() -> Desk:
 
 def take_operations(desk: Desk) -> None:
     """Apply what the board sent. A moved control runs the whole page, so a part of it need not look."""
-    for key in (BOARD, board.PAGE):
-        desk.receive(board.pending(key, desk.session, desk.ack))
+    desk.receive(board.pending(BOARD, desk.session, desk.ack))
 
 
 def hand_out(desk: Desk) -> None:
