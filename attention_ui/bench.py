@@ -124,7 +124,20 @@ def with_sizes(bench: Bench, **sizes: Any) -> Bench:
     if bench.way == "x" and bench.n_q != bench.n_k:
         n = sizes.get("n_k", bench.n_q)
         bench = replace(bench, n_q=n, n_k=n)
-    return bench
+    if bench.selected is None:
+        return bench
+    name, row, column = bench.selected
+    rows, columns = _edges(bench, name)
+    return replace(bench, selected=(name, min(row, rows - 1), min(column, columns - 1)))
+
+
+def _edges(bench: Bench, name: str) -> tuple[int, int]:
+    """Rows and columns of any matrix on the board; a mask of the comparison is named with a suffix."""
+    if name in EDITABLE:
+        return shape(bench, name)
+    if name == "k_t":
+        return bench.d_k, bench.n_k
+    return bench.n_q, bench.d_v if name.startswith("output") else bench.n_k
 
 
 def with_edit(bench: Bench, name: str, row: int, column: int, value: float) -> Bench:

@@ -15,6 +15,7 @@ from attention_core.numbers import exact, parse_block, parse_number, show
 from attention_core.steps import STEPS
 from attention_ui.bench import (
     EDITABLE,
+    LARGEST,
     LARGEST_NUMBER,
     Bench,
     fresh,
@@ -27,7 +28,7 @@ from attention_ui.bench import (
     with_toggle,
 )
 from attention_ui.board import Message, Operation
-from attention_ui.links import LONGEST_SEED
+from attention_ui.links import LONGEST_SEED, SELECTABLE
 
 MOST_UNDO = 200
 LONGEST_TEXT = 100_000  # letters of a pasted block
@@ -147,7 +148,7 @@ class Desk:
             self.change(with_toggle(self.bench, row, column, which=which))
 
     def _select(self, grid: str, row: int, column: int) -> None:
-        if grid.isidentifier() and len(grid) < 16 and 0 <= row < 16 and 0 <= column < 16:
+        if grid in SELECTABLE and row < LARGEST and column < LARGEST:
             self.bench = replace(self.bench, selected=(grid, row, column))
 
     def _step(self, step: int) -> None:

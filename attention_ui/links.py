@@ -25,6 +25,8 @@ PANELS = ("none", "heat", "tables", "code", "large")
 RANGES = ("shared", "each")
 LARGE = (17, 256)
 LONGEST_SEED = 9_999
+COMPARED = [f"{name}{end}" for name in ("mask", "weights", "output") for end in ("", "_a", "_b", "_change")]
+SELECTABLE = (*EDITABLE, "k_t", "scores", "scaled", "masked", *COMPARED)
 SHOWN = 24  # letters of a wrong value that are quoted back
 
 
@@ -71,7 +73,7 @@ def _write_scaling(value: str | float) -> str:
 
 def _read_cell(text: str) -> tuple[str, int, int]:
     name, row, column = text.split(".")
-    if not (name.isascii() and name.isidentifier() and len(name) < 16):
+    if name not in SELECTABLE:
         raise ValueError
     place = _whole(1, LARGEST)
     return name, place(row) - 1, place(column) - 1

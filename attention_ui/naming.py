@@ -50,9 +50,12 @@ def reasons(spec: MaskSpec, i: int, blocked: Places, n_q: int, n_k: int) -> str:
 def _reason(pattern: str, keys: list[int]) -> str:
     """The reason with the keys in place of "key #": "key 4 is padding", "keys 3 and 4 lie after query 1"."""
     pattern = re.sub(r"^(key # (?:lies|is|stands)\b.*) and key # (?=lies|is|stands)", r"\1 and ", pattern)
+    first, again, rest = pattern.partition(" and key # ")
+    if again and "key #" in first:  # named once, then "it" or "they"
+        pattern = f"{first}, and {'it' if len(keys) == 1 else 'they'} {rest}"
     if len(keys) == 1:
         return pattern.replace("key #", f"key {keys[0] + 1}")
-    if pattern.startswith("key #"):
-        pattern = re.sub(r"(key #|and) (lies|is|stands)\b", lambda m: f"{m[1]} {_PLURAL[m[2]]}", pattern)
+    if pattern.startswith("key #") or again:
+        pattern = re.sub(r"(key #|and|they) (lies|is|stands)\b", lambda m: f"{m[1]} {_PLURAL[m[2]]}", pattern)
     numbers = _listed([_run(str(run[0] + 1), str(run[-1] + 1), run) for run in _runs(keys)])
     return pattern.replace("key #", f"keys {numbers}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from attention_ui import board, live
+from attention_ui.bench import Cell
 from attention_ui.board import Board, Grid, Steps, Toolbar, Unit
 from attention_ui.controls import BOARD
 from attention_ui.desk import Desk
@@ -23,14 +24,13 @@ def draw(
 ) -> None:
     """Draw the matrices of a scene that a layout names."""
     named = {name: grid(scene, name) for name in names_in(layout)}
-    draw_grids(desk, named, layout, scene, toolbar=toolbar, steps=steps)
+    draw_grids(desk, named, layout, toolbar=toolbar, steps=steps)
 
 
 def draw_grids(
     desk: Desk,
     grids: Mapping[str, Grid],
     layout: Sequence[Sequence[Unit]],
-    scene: Scene,
     *,
     toolbar: bool = True,
     steps: Steps | None = None,
@@ -45,7 +45,7 @@ def draw_grids(
             ack=desk.ack,
             toolbar=buttons if toolbar else None,
             steps=steps,
-            selected=scene.selected if scene.selected and scene.selected[0] in grids else None,
+            selected=_in_range(desk.bench.selected, grids),
             messages=desk.messages,
             query=to_query(desk.bench),
             then=live.alone(),
@@ -53,3 +53,12 @@ def draw_grids(
         key=BOARD,
         on_drawn=live.follow,
     )
+
+
+def _in_range(selected: Cell | None, grids: Mapping[str, Grid]) -> Cell | None:
+    """The selected cell where its grid is drawn, moved into the grid's range."""
+    if selected is None or selected[0] not in grids:
+        return None
+    name, row, column = selected
+    cells = grids[name].cells
+    return name, min(row, len(cells) - 1), min(column, len(cells[0]) - 1)

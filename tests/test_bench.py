@@ -139,3 +139,9 @@ def test_every_editable_matrix_has_a_shape():
     assert shapes == {
         "x": (3, 5), "w_q": (5, 7), "w_k": (5, 7), "w_v": (5, 11), "q": (2, 7), "k": (3, 7), "v": (3, 11),
     }  # fmt: skip
+
+
+def test_a_selection_moves_into_range_with_the_matrix_it_is_in():
+    bench = replace(with_sizes(opened("tokens"), n_k=8), selected=("weights", 7, 6))
+    assert with_sizes(bench, n_k=4).selected == ("weights", 3, 3)
+    assert with_sizes(replace(bench, selected=("w_q", 2, 1)), d_k=1).selected == ("w_q", 2, 0)

@@ -13,6 +13,7 @@ from attention_core.attention import attention
 from attention_core.masks import MASKS, MaskSpec, allowed, drawn, joined
 from attention_core.numbers import show
 from attention_ui.comparison import difference, row_sentences, summary
+from attention_ui.naming import reasons
 
 TOKENS = ("the", "cat", "the", "<s>", "قطة", "␣", "on")
 KINDS = tuple(MaskSpec(kind) if kind != "custom" else drawn(np.eye(5, dtype=bool)) for kind in MASKS)
@@ -265,3 +266,11 @@ def test_different_kinds_that_allow_the_same_cells_change_nothing():
         row.endswith("nothing changes; both masks let it look at the same keys.")
         for row in sentences(a, b, *both)
     )
+
+
+def test_a_key_that_two_masks_block_is_named_once():
+    """Joined masks give two reasons for the same keys."""
+    drawing = MaskSpec.from_text("custom-2x5-xgA.and.causal")
+    said = reasons(drawing, 0, np.array([2, 3, 4]), 2, 5)
+    assert said == "the drawing does not let query 1 look at keys 3, 4 and 5, and they lie after query 1"
+    assert reasons(drawing, 0, np.array([2]), 2, 5).endswith("look at key 3, and it lies after query 1")
