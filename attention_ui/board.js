@@ -815,6 +815,7 @@ function edit(view, { figure, i, j }, first = null) {
   });
   input.value = first ?? initial;
   view.editor = { figure, i, j, input, initial, caret: first === null };
+  set(figure.cells[i][j], "contenteditable", null);
   figure.cells[i][j].append(input);
   input.focus({ preventScroll: true });
   if (first === null) input.select();
@@ -992,10 +993,28 @@ function onHover(view, event) {
 function onFocus(view, event) {
   const place = realPlace(event.target);
   if (place) rove(view, place.figure, place.i, place.j);
+  if (place && event.target.matches("td")) acceptText(view, place);
   light(view);
 }
 
+/** Text that comes without a key (an input method, dictation, a typographic minus) starts the editor, too. */
+function acceptText(view, { figure, i, j }) {
+  const cell = figure.cells[i][j];
+  if (view.data.grids[figure.id]?.kind !== "given") return;
+  set(cell, "contenteditable", "true");
+  set(cell, "inputmode", "none"); // no keyboard on the screen before there is something to type into
+  getSelection().collapse(cell.firstChild, 0);
+}
+
+function onText(view, event) {
+  if (view.editor?.input === event.target) return;
+  event.preventDefault();
+  const place = realPlace(event.target);
+  if (place && event.data && !view.editor) edit(view, place, event.data);
+}
+
 function onBlur(view, event) {
+  if (event.target.matches("td")) set(event.target, "contenteditable", null);
   if (view.moving) return;
   if (view.editor?.input === event.target) commit(view);
   forgetWhole(view);
@@ -1036,6 +1055,7 @@ function listen(view) {
   on("pointerleave", onHover);
   on("focusin", onFocus);
   on("focusout", onBlur);
+  on("beforeinput", onText);
   on("copy", onCopy);
   on("paste", onPaste);
   on("transitionend", (_, event) => event.target === root && chooseTheme(view));
