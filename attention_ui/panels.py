@@ -10,6 +10,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from attention_core.export import to_latex, to_numpy, to_torch
+from attention_core.masks import why
 from attention_core.sheet import work
 from attention_ui import figures, prose, tables, words
 from attention_ui.bench import Bench
@@ -41,6 +42,10 @@ def arithmetic(scene: Scene) -> None:
         prose.paragraph(f"{line.title}, {place}", kind="strong")
         st.latex(r"\begin{aligned}" + r" \\ ".join(lines) + r"\end{aligned}")
         prose.paragraph(line.meaning, kind="quiet")
+        if name in ("mask", "masked"):
+            verdict = "may" if scene.values["mask"][row, column] else "may not"
+            reason = why(scene.mask, row, column, *scene.values["mask"].shape)
+            prose.paragraph(f"Query {row + 1} {verdict} look at key {column + 1}: {reason}.", kind="quiet")
 
 
 def _place(scene: Scene, axis: str, at: int) -> str:

@@ -148,6 +148,13 @@ def test_the_selection_moves_into_range_when_the_sequence_shrinks():
     assert "Weights, query 4, down · key 4, down" in words(app)
 
 
+def test_a_masked_cell_says_why_it_is_masked():
+    app = open_app(view="all", cell="masked.1.3")
+    assert "Query 1 may not look at key 3: key 3 lies after query 1." in words(app)
+    app = open_app(view="all", cell="mask.3.1")
+    assert "Query 3 may look at key 1: key 1 lies before query 3." in words(app)
+
+
 def test_undo_moves_the_sliders_back():
     app = open_app()
     app.slider(key="n").set_value(9).run()
