@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attention_core.examples import EXAMPLES, matrix, token
+from attention_core.examples import EXAMPLES, MATRICES, matrix, token
 from attention_core.masks import MaskSpec, allowed, drawn
 
 Array = NDArray[np.float64]
@@ -25,11 +25,9 @@ Cell = tuple[str, int, int]
 
 LARGEST = 16  # tokens and features on the board
 LARGEST_NUMBER = 1e60  # so that a product of four numbers on the way to a score stays finite
-FROM_X = ("x", "w_q", "w_k", "w_v")
-FROM_QKV = ("q", "k", "v")
+FROM_X, FROM_QKV = MATRICES["x"], MATRICES["qkv"]
 EDITABLE = FROM_X + FROM_QKV
 SCALINGS = {"sqrt": "÷ √d_k", "none": "none", "number": "× a number"}  # the words a reader chooses from
-SIZES = ("n_q", "n_k", "d_model", "d_k", "d_v")
 FIRST = next(iter(EXAMPLES))
 OPEN = MaskSpec("none")
 
@@ -108,7 +106,7 @@ def _base(bench: Bench, name: str, rows: int, columns: int) -> Array:
 
 def givens(bench: Bench) -> dict[str, Array]:
     """The matrices that the calculation starts from, by the names of the sheet."""
-    return {name: numbers(bench, name) for name in (FROM_X if bench.way == "x" else FROM_QKV)}
+    return {name: numbers(bench, name) for name in MATRICES[bench.way]}
 
 
 def token_at(bench: Bench, position: int, *, query: bool = False) -> str:

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from attention_core.examples import MATRICES
 from attention_core.numbers import show, show_table
 from attention_ui import theme
 from attention_ui.board import Grid
 from attention_ui.comparison import difference
-from attention_ui.grids import WAY_MATRICES, grid, width_of
+from attention_ui.grids import grid, width_of
 from attention_ui.scene import Scene
 
 PAIRED = ("mask", "weights", "output")
@@ -34,7 +35,7 @@ def grids(a: Scene, b: Scene) -> dict[str, Grid]:
     changed = difference(a.trace, b.trace)
     for name, values in (("weights", changed.weights), ("output", changed.output)):
         found[f"{name}_change"] = _change(found[f"{name}_a"], a.sheet.titles[name], name, values)
-    for name in ("scaled", *WAY_MATRICES[a.bench.way]):
+    for name in ("scaled", *MATRICES[a.bench.way]):
         found[name] = grid(a, name)
     return found
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from attention_core.attention import PROJECTED
 from attention_core.numbers import exact, parse_block, parse_number, show
 from attention_core.steps import STEPS
 from attention_ui.bench import (
@@ -32,7 +33,7 @@ from attention_ui.links import LONGEST_SEED, SELECTABLE
 
 MOST_UNDO = 200
 LONGEST_TEXT = 100_000  # letters of a pasted block
-TITLES = {"x": "X", "w_q": "W_Q", "w_k": "W_K", "w_v": "W_V", "q": "Q", "k": "K", "v": "V"}
+TITLES = PROJECTED.titles  # X, W_Q, …: as the sheet names them
 
 
 @dataclass

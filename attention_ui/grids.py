@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from attention_core.examples import MATRICES
 from attention_core.masks import as_matrix
 from attention_core.numbers import exact, show, show_table
 from attention_core.sheet import Given, Mark, Stage, reads
@@ -31,7 +32,6 @@ EDGES = {"query": "n_q", "key": "n_k", "token": "n"}
 NOWHERE = "may look nowhere"
 PROJECTIONS = [Unit("q", left="x", top="w_q"), Unit("k", top="w_k"), Unit("v", top="w_v")]
 MASKED = "+ M"  # what stands over the arrow to the masked scores
-WAY_MATRICES = {"x": ("x", "w_q", "w_k", "w_v"), "qkv": ("q", "k", "v")}
 
 
 def matrices(scene: Scene) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def grid(scene: Scene, name: str, *, editable: bool = True, title: str = "") -> 
     rule = isinstance(line, Given) and line.is_rule
     numbers = as_matrix(values) if rule else values
     limit, clipped = _range(scene, name)
-    given = editable and name in WAY_MATRICES[scene.bench.way]
+    given = editable and name in MATRICES[scene.bench.way]
     switch = editable and rule and scene.mask.kind == "custom" and scene.mask.second is None
     weights = name == "weights"
     texts = _texts(numbers.shape, numbers.tobytes(), 1.0 if weights else limit)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
+from attention_core.examples import MATRICES
 from attention_ui import comparison, live, prose, workbench
 from attention_ui.board import Unit
 from attention_ui.comparing import grids
 from attention_ui.desk import Desk
 from attention_ui.frame import lesson
-from attention_ui.grids import WAY_MATRICES
 from attention_ui.mask_controls import draw_mask
 from attention_ui.scene import Scene, scene
 
@@ -24,7 +24,7 @@ def board(desk: Desk) -> None:
         [Unit("mask_a"), Unit("mask_b")],
         [Unit("weights_a"), Unit("weights_b"), Unit("weights_change")],
         [Unit("output_a"), Unit("output_b"), Unit("output_change")],
-        [Unit("scaled"), *(Unit(name) for name in WAY_MATRICES[desk.bench.way])],
+        [Unit("scaled"), *(Unit(name) for name in MATRICES[desk.bench.way])],
     ]
     workbench.draw_grids(desk, grids(a, b), layout)
 
