@@ -429,6 +429,14 @@ def test_the_arithmetic_of_a_selected_cell_is_that_of_the_core(walk):
         assert show(term).replace("−", "") in panel
 
 
+def test_the_arithmetic_stays_in_view_while_the_board_is_longer_than_the_window(walk):
+    page = walk(f"{WALK}&cell=q.1.1")
+    page.locator(".st-key-arithmetic .katex-display").wait_for()
+    box = page.locator(".st-key-arithmetic").bounding_box()
+    assert page.locator(".stMainBlockContainer").bounding_box()["height"] > 1200
+    assert box["y"] > 0 and box["y"] + box["height"] <= 900
+
+
 # ---------------------------------------------------------------- everybody
 
 
