@@ -31,9 +31,22 @@ Shape = tuple[int, ...]
 class Operation:
     """One way of making a matrix out of others.
 
-    `reads` has one pattern per input, which of its cells make cell (i, j): "row" (row i), "column"
-    (column j), "cell" (i, j), "swapped" (j, i) or "all". `work(inputs, i, j, show)` gives the arithmetic of
-    one cell, `flops(shapes)` the number of operations for inputs of these shapes.
+    `reads` has one pattern per input: which of its cells make cell (i, j), all counted from 0.
+
+    | pattern | cells |
+    | --- | --- |
+    | row, column, cell, swapped | row i, column j, (i, j), (j, i) |
+    | all | every cell, or the one number |
+    | first, top | (i, 0): a number per row; (0, j): a number per column |
+    | shift K | (i, j + K), none where that is outside; K may be negative |
+    | pair, pair W | (i, j) and its neighbour, columns 0 and 1, 2 and 3, …; (i, j) alone from column W on |
+    | half W | (i, j) and (i, j ± W/2), both of the first W columns; (i, j) alone from column W on |
+    | angle, angle W | (i, j >> 1); none from column W on |
+    | angle-half W | (i, j mod W/2); none from column W on |
+    | head H D N M | the matrix (N, M·D) cut into M heads without swapping axes: the cell it was in head H |
+
+    `work(inputs, i, j, show)` gives the arithmetic of one cell, `flops(shapes)` the number of operations for
+    inputs of these shapes. `helpers` are the functions that `code` calls, for programs to bring along.
     """
 
     name: str
@@ -44,6 +57,7 @@ class Operation:
     reads: tuple[str, ...]
     work: Callable[..., Work]
     flops: Callable[[Sequence[Shape]], int]
+    helpers: tuple[Callable[..., Any], ...] = ()
 
 
 def matmul(a: Array, b: Array, masked: Array | None = None) -> Array:
@@ -76,13 +90,13 @@ def _softcap(a: Array, cap: Array) -> Array:
 
 
 def _add(a: Array, b: Array) -> Array:
-    return _same_matrix(a, a + b)
+    return same_matrix(a, a + b)
 
 
 def _mask(a: Array, may_look: Truth) -> Array:
     if may_look.all():
-        return _same_matrix(a, np.broadcast_to(a, np.broadcast_shapes(a.shape, may_look.shape)))
-    return _same_matrix(a, np.where(may_look, a, -np.inf))
+        return same_matrix(a, np.broadcast_to(a, np.broadcast_shapes(a.shape, may_look.shape)))
+    return same_matrix(a, np.where(may_look, a, -np.inf))
 
 
 def _logsumexp(a: Array, weights: Array | None = None) -> Array:
@@ -94,14 +108,16 @@ def _logsumexp(a: Array, weights: Array | None = None) -> Array:
     return result
 
 
-def _same_matrix(a: Array, result: Array) -> Array:
+def same_matrix(a: Array, result: Array) -> Array:
     """Refuse a broadcast that would make the matrix itself larger."""
     if result.shape[-2:] != a.shape[-2:]:
         raise ValueError("the last two axes differ")
     return result
 
 
-def _per_cell(count: int) -> Callable[[Sequence[Shape]], int]:
+def per_cell(count: int) -> Callable[[Sequence[Shape]], int]:
+    """The flops of an operation that takes `count` of them for every cell of its first input."""
+
     def flops(shapes: Sequence[Shape]) -> int:
         return count * prod(shapes[0])
 
@@ -113,37 +129,47 @@ def _matmul_flops(shapes: Sequence[Shape]) -> int:
     return 2 * prod(np.broadcast_shapes(left[:-2], right[:-2])) * left[-2] * left[-1] * right[-1]
 
 
-def _op(
-    name: str, compute: Any, reads: str, work: Any, flops: Any, *, latex: str, code: str, torch: str = ""
+def operation(
+    name: str,
+    compute: Any,
+    reads: str,
+    work: Any,
+    flops: Any,
+    *,
+    latex: str,
+    code: str,
+    torch: str = "",
+    helpers: tuple[Callable[..., Any], ...] = (),
 ) -> Operation:
-    return Operation(name, compute, latex, code, torch or code, tuple(reads.split()), work, flops)
+    """An Operation in one call: patterns of one word each, and PyTorch as NumPy unless it is given."""
+    return Operation(name, compute, latex, code, torch or code, tuple(reads.split()), work, flops, helpers)
 
 
 # fmt: off
-MATMUL = _op("product", matmul, "row column", worked.dot, _matmul_flops,
-             latex=r"{0}\,{1}", code="{0} @ {1}")
-TRANSPOSE = _op("transpose", _transpose, "swapped", worked.swap, _per_cell(0),
-                latex=r"{0}^\top", code="{0}.swapaxes(-1, -2)")
-KEEP = _op("no change", _keep, "cell", worked.keep, _per_cell(0),
-           latex="{0}", code="{0}")
-DIVIDE = _op("division", np.divide, "cell all", worked.quotient, _per_cell(1),
-             latex=r"\frac{{{0}}}{{{1}}}", code="{0} / {1}")
-SCALE = _op("multiplication by a number", np.multiply, "cell all", worked.times, _per_cell(1),
-            latex=r"{1}\,{0}", code="{0} * {1}")
-SOFTCAP = _op("soft cap", _softcap, "cell all", worked.capped, _per_cell(3),
-              latex=r"{1}\,\tanh\left(\frac{{{0}}}{{{1}}}\right)",
-              code="{1} * np.tanh({0} / {1})", torch="{1} * torch.tanh({0} / {1})")
-ADD = _op("sum", _add, "cell cell", worked.plus, _per_cell(1),
-          latex="{0} + {1}", code="{0} + {1}")
-MASK = _op("mask", _mask, "cell cell", worked.mask, _per_cell(1),
-           latex="{0} + {1}",
-           code="np.where({1}, {0}, -np.inf)", torch="{0}.masked_fill(~{1}, -torch.inf)")
-SOFTMAX = _op("softmax", softmax, "row", worked.share, _per_cell(5),
-              latex=r"\operatorname{{softmax}}\left({0}\right)",
-              code="softmax({0})", torch="torch.softmax({0}, dim=-1)")
-LOGSUMEXP = _op("log-sum-exp", _logsumexp, "row", worked.log_sum, _per_cell(4),
-                latex=r"\log \textstyle\sum_j e^{{{0}}}",
-                code="logsumexp({0})", torch="torch.logsumexp({0}, dim=-1)")
+MATMUL = operation("product", matmul, "row column", worked.dot, _matmul_flops,
+                   latex=r"{0}\,{1}", code="{0} @ {1}")
+TRANSPOSE = operation("transpose", _transpose, "swapped", worked.swap, per_cell(0),
+                      latex=r"{0}^\top", code="{0}.swapaxes(-1, -2)")
+KEEP = operation("no change", _keep, "cell", worked.keep, per_cell(0),
+                 latex="{0}", code="{0}")
+DIVIDE = operation("division", np.divide, "cell all", worked.quotient, per_cell(1),
+                   latex=r"\frac{{{0}}}{{{1}}}", code="{0} / {1}")
+SCALE = operation("multiplication by a number", np.multiply, "cell all", worked.times, per_cell(1),
+                  latex=r"{1}\,{0}", code="{0} * {1}")
+SOFTCAP = operation("soft cap", _softcap, "cell all", worked.capped, per_cell(3),
+                    latex=r"{1}\,\tanh\left(\frac{{{0}}}{{{1}}}\right)",
+                    code="{1} * np.tanh({0} / {1})", torch="{1} * torch.tanh({0} / {1})")
+ADD = operation("sum", _add, "cell cell", worked.plus, per_cell(1),
+                latex="{0} + {1}", code="{0} + {1}")
+MASK = operation("mask", _mask, "cell cell", worked.mask, per_cell(1),
+                 latex="{0} + {1}",
+                 code="np.where({1}, {0}, -np.inf)", torch="{0}.masked_fill(~{1}, -torch.inf)")
+SOFTMAX = operation("softmax", softmax, "row", worked.share, per_cell(5),
+                    latex=r"\operatorname{{softmax}}\left({0}\right)",
+                    code="softmax({0})", torch="torch.softmax({0}, dim=-1)", helpers=(softmax,))
+LOGSUMEXP = operation("log-sum-exp", _logsumexp, "row", worked.log_sum, per_cell(4),
+                      latex=r"\log \textstyle\sum_j e^{{{0}}}",
+                      code="logsumexp({0})", torch="torch.logsumexp({0}, dim=-1)", helpers=(logsumexp,))
 # fmt: on
 
 OPERATIONS = (MATMUL, TRANSPOSE, KEEP, DIVIDE, SCALE, SOFTCAP, ADD, MASK, SOFTMAX, LOGSUMEXP)

@@ -6,7 +6,7 @@ same sheet, so a stage is described in exactly one place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from attention_core.numbers import show as _show
 from attention_core.operations import Operation
 from attention_core.worked import Work
-from attention_core.written import Show, cell, tex
+from attention_core.written import Show, cell, tex, visible
 
 Mark = tuple[tuple[str, str], ...]  # pieces of text, each "" or "sub" or "sup"
 NUMBER_BYTES = 8  # float64
+ONE = "one"  # the axis of a single column (one number per token) or a single row (one per feature)
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,12 @@ class Given:
     symbol: str  # on paper, in LaTeX
     mark: Mark  # the symbol as plain pieces
     title: str  # its name for readers
-    axes: tuple[str, ...]  # what rows and columns stand for; () for a single number
+    axes: tuple[str, ...]  # what rows and columns stand for, "one" where there is one; () for a single number
     meaning: str  # what one entry says
     look: str  # what to look at
     step: int  # the step of the walk-through, 1 to 8
     is_rule: bool = False  # True: entries are True and False, on paper 0 and −∞
+    is_learned: bool = False  # True: in a model these numbers are learned
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,44 @@ class Stage:
     look: str
     step: int
     aside: str = ""  # a line that computing also looks at, without its being part of the formula
+
+
+Lines = tuple[tuple[Given, ...], tuple[Stage, ...]]  # a part of a calculation, to be put together with others
+
+
+def mark(text: str, sub: str = "", sup: str = "") -> Mark:
+    """The plain pieces of a symbol: a text, and what stands below and above its end."""
+    return tuple(piece for piece in ((text, ""), (sub, "sub"), (sup, "sup")) if piece[0])
+
+
+def given(
+    name: str,
+    symbol: str,
+    mark: Mark,
+    title: str,
+    axes: str,
+    step: int,
+    says: tuple[str, str],
+    *,
+    is_rule: bool = False,
+    is_learned: bool = False,
+) -> Given:
+    """A Given in one call: axes in one string, says = (meaning, look), step 0 outside the walk-through."""
+    return Given(name, symbol, mark, title, tuple(axes.split()), *says, step, is_rule, is_learned)
+
+
+def stage(
+    line: tuple[str, str, Mark, str, str, int],
+    operation: Operation,
+    inputs: str,
+    says: tuple[str, str],
+    aside: str = "",
+) -> Stage:
+    """A Stage in one call: line = (name, symbol, mark, title, axes, step), inputs in one string."""
+    name, symbol, mark, title, axes, step = line
+    return Stage(
+        name, symbol, mark, title, operation, tuple(inputs.split()), tuple(axes.split()), *says, step, aside
+    )
 
 
 @dataclass(frozen=True)
@@ -145,8 +185,10 @@ def work(
     line = sheet[name]
     value = values[name]
     if isinstance(line, Given):
-        text = ("0" if value[i, j] else "−∞") if line.is_rule else show(float(value[i, j]))
-        return Work(f"{text}, given", (rf"{cell(line.symbol, i, j)} &= {tex(text)} \quad \text{{given}}",))
+        entry = value[i, j] if line.axes else value
+        text = ("0" if entry else "−∞") if line.is_rule else visible(float(entry), show)
+        left = cell(line.symbol, i, j) if line.axes else line.symbol
+        return Work(f"{text}, given", (rf"{left} &= {tex(text)} \quad \text{{given}}",))
     return line.operation.work(
         [values[n] for n in line.inputs],
         i,
@@ -180,10 +222,7 @@ def cost(sheet: Sheet, sizes: Mapping[str, int]) -> tuple[Cost, ...]:
     Every stage is counted as if it read its inputs from memory and wrote its result back, 8 bytes a
     number and 1 byte an entry of a rule. Raises ValueError naming an axis without a size.
     """
-    lacking = {axis for line in sheet for axis in line.axes} - set(sizes)
-    if lacking:
-        raise ValueError(f"sizes has no {', '.join(sorted(lacking))}")
-    shapes = {line.name: tuple(sizes[axis] for axis in line.axes) for line in sheet}
+    shapes = _shapes(sheet.lines, sizes)
     rules = {line.name for line in sheet.given if line.is_rule}
 
     def size(name: str) -> int:
@@ -193,3 +232,21 @@ def cost(sheet: Sheet, sizes: Mapping[str, int]) -> tuple[Cost, ...]:
         Cost(s.name, s.operation.flops([shapes[n] for n in s.inputs]), sum(map(size, s.inputs)), size(s.name))
         for s in sheet.stages
     )
+
+
+def parameters(sheet: Sheet, sizes: Mapping[str, int]) -> dict[str, int]:
+    """How many learned numbers each given matrix holds, by name, from axis sizes as in `cost`.
+
+    What is given but not learned (X, a mask, a divisor, ε) is left out. Raises ValueError naming an axis
+    without a size.
+    """
+    learned = [line for line in sheet.given if line.is_learned]
+    return {name: prod(shape) for name, shape in _shapes(learned, sizes).items()}
+
+
+def _shapes(lines: Sequence[Given | Stage], sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    sizes = {ONE: 1, **sizes}
+    lacking = {axis for line in lines for axis in line.axes} - set(sizes)
+    if lacking:
+        raise ValueError(f"sizes has no {', '.join(sorted(lacking))}")
+    return {line.name: tuple(sizes[axis] for axis in line.axes) for line in lines}

@@ -9,7 +9,7 @@ softmax. The cap is cap · tanh(s / cap), as in Gemma 2.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 from attention_core.operations import (
     ADD,
@@ -22,53 +22,29 @@ from attention_core.operations import (
     SOFTCAP,
     SOFTMAX,
     TRANSPOSE,
-    Operation,
 )
-from attention_core.sheet import Given, Mark, Sheet, Stage
+from attention_core.sheet import Sheet, given, mark, stage
 
 Scaling = Literal["sqrt", "number", "none"]
 
 
-def _mark(text: str, sub: str = "", sup: str = "") -> Mark:
-    return tuple(piece for piece in ((text, ""), (sub, "sub"), (sup, "sup")) if piece[0])
-
-
-def _given(
-    name: str, symbol: str, mark: Mark, title: str, axes: str, step: int, says: tuple[str, str], **more: Any
-) -> Given:
-    return Given(name, symbol, mark, title, tuple(axes.split()), *says, step, **more)
-
-
-def _stage(
-    line: tuple[str, str, Mark, str, str, int],
-    operation: Operation,
-    inputs: str,
-    says: tuple[str, str],
-    aside: str = "",
-) -> Stage:
-    name, symbol, mark, title, axes, step = line
-    return Stage(
-        name, symbol, mark, title, operation, tuple(inputs.split()), tuple(axes.split()), *says, step, aside
-    )
-
-
 # fmt: off
-X = _given("x", "X", _mark("X"), "X", "token d_model", 1, (
+X = given("x", "X", mark("X"), "X", "token d_model", 1, (
     "One number of the vector that stands for a token.",
     "One row per token. Everything below is computed from these rows."))
-W_Q = _given("w_q", "W_Q", _mark("W", "Q"), "W_Q", "d_model d_k", 2, (
+W_Q = given("w_q", "W_Q", mark("W", "Q"), "W_Q", "d_model d_k", 2, (
     "How much one feature of X counts towards one feature of Q.",
-    "The same matrix is used for every token. In a model its numbers are learned."))
-W_K = _given("w_k", "W_K", _mark("W", "K"), "W_K", "d_model d_k", 2, (
+    "The same matrix is used for every token. In a model its numbers are learned."), is_learned=True)
+W_K = given("w_k", "W_K", mark("W", "K"), "W_K", "d_model d_k", 2, (
     "How much one feature of X counts towards one feature of K.",
-    "It has as many columns as W_Q, because queries and keys will be compared."))
-W_V = _given("w_v", "W_V", _mark("W", "V"), "W_V", "d_model d_v", 2, (
+    "It has as many columns as W_Q, because queries and keys will be compared."), is_learned=True)
+W_V = given("w_v", "W_V", mark("W", "V"), "W_V", "d_model d_v", 2, (
     "How much one feature of X counts towards one feature of V.",
-    "Its number of columns is free: values are never compared with queries or keys."))
+    "Its number of columns is free: values are never compared with queries or keys."), is_learned=True)
 
-_Q = ("q", "Q", _mark("Q"), "Q", "query d_k", 2)
-_K = ("k", "K", _mark("K"), "K", "key d_k", 2)
-_V = ("v", "V", _mark("V"), "V", "key d_v", 2)
+_Q = ("q", "Q", mark("Q"), "Q", "query d_k", 2)
+_K = ("k", "K", mark("K"), "K", "key d_k", 2)
+_V = ("v", "V", mark("V"), "V", "key d_v", 2)
 _Q_SAYS = ("One of the numbers that query i is compared by.",
            "One row per query. Each row will meet every key.")
 _K_SAYS = ("One of the numbers that key j is compared by.",
@@ -76,48 +52,48 @@ _K_SAYS = ("One of the numbers that key j is compared by.",
 _V_SAYS = ("One of the numbers that key j contributes where it is given weight.",
            "One row per key, with any number of features.")
 
-DIVISOR = _given("divisor", r"\sqrt{d_k}", _mark("√d", "k"), "Divisor", "", 5, (
+DIVISOR = given("divisor", r"\sqrt{d_k}", mark("√d", "k"), "Divisor", "", 5, (
     "The square root of the number of features of a key.",
     "One number for the whole table."))
-SCALE_NUMBER = _given("scale", "c", _mark("c"), "Scale", "", 5, (
+SCALE_NUMBER = given("scale", "c", mark("c"), "Scale", "", 5, (
     "The number that every score is multiplied by.",
     "1 keeps the scores; 1/√d_k is the usual choice."))
-CAP = _given("softcap", "t", _mark("t"), "Soft cap", "", 5, (
+CAP = given("softcap", "t", mark("t"), "Soft cap", "", 5, (
     "The size that no capped score exceeds.",
     "A large cap changes little, a small one flattens every row."))
-BIAS = _given("bias", "B", _mark("B"), "Bias", "query key", 6, (
+BIAS = given("bias", "B", mark("B"), "Bias", "query key", 6, (
     "The number added to the score of query i and key j.",
     "The same number added to a whole row changes no weight."))
-RULE = _given("mask", "M", _mark("M"), "Mask", "query key", 6, (
+RULE = given("mask", "M", mark("M"), "Mask", "query key", 6, (
     "0 where query i may look at key j, −∞ where it may not.",
     "Row by row: which keys are open to this query."), is_rule=True)
 
 _TABLE = "query key"
-_SCORES = ("scores", "S", _mark("S"), "Scores", _TABLE, 4)
-_SCALED = ("scaled", r"S_{\text{scaled}}", _mark("S", "scaled"), "Scaled scores", _TABLE, 5)
-_CAPPED = ("capped", r"S_{\text{capped}}", _mark("S", "capped"), "Capped scores", _TABLE, 5)
-_BIASED = ("biased", r"S_{\text{biased}}", _mark("S", "biased"), "Biased scores", _TABLE, 6)
-_MASKED = ("masked", r"S_{\text{masked}}", _mark("S", "masked"), "Masked scores", _TABLE, 6)
+_SCORES = ("scores", "S", mark("S"), "Scores", _TABLE, 4)
+_SCALED = ("scaled", r"S_{\text{scaled}}", mark("S", "scaled"), "Scaled scores", _TABLE, 5)
+_CAPPED = ("capped", r"S_{\text{capped}}", mark("S", "capped"), "Capped scores", _TABLE, 5)
+_BIASED = ("biased", r"S_{\text{biased}}", mark("S", "biased"), "Biased scores", _TABLE, 6)
+_MASKED = ("masked", r"S_{\text{masked}}", mark("S", "masked"), "Masked scores", _TABLE, 6)
 
 PROJECTIONS = (
-    _stage(_Q, MATMUL, "x w_q", _Q_SAYS),
-    _stage(_K, MATMUL, "x w_k", _K_SAYS),
-    _stage(_V, MATMUL, "x w_v", _V_SAYS),
+    stage(_Q, MATMUL, "x w_q", _Q_SAYS),
+    stage(_K, MATMUL, "x w_k", _K_SAYS),
+    stage(_V, MATMUL, "x w_v", _V_SAYS),
 )
-TRANSPOSED = _stage(("k_t", r"K^\top", _mark("K", sup="⊤"), "K transposed", "d_k key", 3), TRANSPOSE, "k", (
+TRANSPOSED = stage(("k_t", r"K^\top", mark("K", sup="⊤"), "K transposed", "d_k key", 3), TRANSPOSE, "k", (
     "One of the numbers that key j is compared by, now in column j.",
     "Each key has become a column, so that a row of Q can meet it."))
-SCORES = _stage(_SCORES, MATMUL, "q k_t", (
+SCORES = stage(_SCORES, MATMUL, "q k_t", (
     "The dot product of query i and key j: how well they match.",
     "A score may be negative or large; only differences within a row will matter."))
 SCALINGS = {
-    "sqrt": _stage(_SCALED, DIVIDE, "scores divisor", (
+    "sqrt": stage(_SCALED, DIVIDE, "scores divisor", (
         "The score of query i and key j, divided by √d_k.",
         "The order within a row stays the same; unless d_k is 1, the differences shrink.")),
-    "number": _stage(_SCALED, SCALE, "scores scale", (
+    "number": stage(_SCALED, SCALE, "scores scale", (
         "The score of query i and key j, multiplied by the chosen number.",
         "A number above 1 pulls the scores of a row apart, one between 0 and 1 brings them together.")),
-    "none": _stage(_SCALED, KEEP, "scores", (
+    "none": stage(_SCALED, KEEP, "scores", (
         "The score of query i and key j, not scaled.",
         "Scaling is switched off, so these are the scores themselves.")),
 }
@@ -127,14 +103,14 @@ _BIASED_SAYS = ("The score so far plus the bias of query i and key j.",
                 "A positive bias favours the key, a negative one holds it back.")
 _MASKED_SAYS = ("The score of query i and key j, or −∞ where query i may not look.",
                 "Wherever a score has become −∞, the weight will be exactly 0.")
-WEIGHTS = _stage(("weights", "A", _mark("A"), "Weights", _TABLE, 7), SOFTMAX, "masked", (
+WEIGHTS = stage(("weights", "A", mark("A"), "Weights", _TABLE, 7), SOFTMAX, "masked", (
     "The share of its attention that query i gives to key j.",
     "Every row adds up to 1, or to 0 where the query may look nowhere."))
-LOG_SUM = _stage(("lse", "L", _mark("L"), "Log-sum-exp", "query", 7), LOGSUMEXP, "masked", (
+LOG_SUM = stage(("lse", "L", mark("L"), "Log-sum-exp", "query", 7), LOGSUMEXP, "masked", (
     "The logarithm of the sum of e to the power of each masked score of row i.",
     "It lies between the largest score of the row and that score plus the logarithm of the number of keys."),
     aside="weights")
-OUTPUT = _stage(("output", "O", _mark("O"), "Output", "query d_v", 8), MATMUL, "weights v", (
+OUTPUT = stage(("output", "O", mark("O"), "Output", "query d_v", 8), MATMUL, "weights v", (
     "One feature of the average of all values, weighted by row i of the weights.",
     "No number lies outside the range of the values that its row averages."), aside="masked")
 # fmt: on
@@ -158,19 +134,19 @@ def attention_sheet(
     if scaling not in SCALINGS:
         raise ValueError(f"scaling is one of {', '.join(SCALINGS)}, not {scaling!r}")
     matrices = (
-        (X, W_Q, W_K, W_V) if from_x else (_given(*_Q, _Q_SAYS), _given(*_K, _K_SAYS), _given(*_V, _V_SAYS))
+        (X, W_Q, W_K, W_V) if from_x else (given(*_Q, _Q_SAYS), given(*_K, _K_SAYS), given(*_V, _V_SAYS))
     )
     numbers = {"sqrt": (DIVISOR,), "number": (SCALE_NUMBER,), "none": ()}[scaling]
-    given = (*matrices, *numbers, *(CAP,) * softcap, *(BIAS,) * bias, RULE)
+    givens = (*matrices, *numbers, *(CAP,) * softcap, *(BIAS,) * bias, RULE)
 
     stages = [*PROJECTIONS * from_x, TRANSPOSED, SCORES, SCALINGS[scaling]]
     if softcap:
-        stages.append(_stage(_CAPPED, SOFTCAP, f"{stages[-1].name} softcap", _CAPPED_SAYS))
+        stages.append(stage(_CAPPED, SOFTCAP, f"{stages[-1].name} softcap", _CAPPED_SAYS))
     if bias:
-        stages.append(_stage(_BIASED, ADD, f"{stages[-1].name} bias", _BIASED_SAYS))
-    stages.append(_stage(_MASKED, MASK, f"{stages[-1].name} mask", _MASKED_SAYS))
+        stages.append(stage(_BIASED, ADD, f"{stages[-1].name} bias", _BIASED_SAYS))
+    stages.append(stage(_MASKED, MASK, f"{stages[-1].name} mask", _MASKED_SAYS))
     stages += [WEIGHTS, *(LOG_SUM,) * lse, OUTPUT]
-    return Sheet(given, tuple(stages))
+    return Sheet(givens, tuple(stages))
 
 
 ATTENTION = attention_sheet()

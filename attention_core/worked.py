@@ -99,8 +99,8 @@ def quotient(
 ) -> Work:
     """One number over another; a divisor that is the root of a whole number is written as that root."""
     number, divisor = float(inputs[0][i, j]), float(inputs[1])
-    top, bottom, value = show(number), show(divisor), show(_or(result, lambda: number / divisor))
-    sign = equals([_ratio(read(top), read(bottom))], [value])
+    top, bottom, value = show(number), show(divisor), show(known(result, lambda: number / divisor))
+    sign = equals([ratio(read(top), read(bottom))], [value])
     text = f"{top} / {factor(bottom)} {plain_sign(sign)} {value}"
     fraction = rf"\frac{{{tex(top)}}}{{{tex(bottom)}}}"
     square = round(divisor * divisor) if isfinite(divisor) else 0
@@ -129,8 +129,8 @@ def times(
 ) -> Work:
     """One number times another."""
     a, b = float(inputs[0][i, j]), float(inputs[1])
-    left, right, value = factor(show(a)), show(b), show(_or(result, lambda: a * b))
-    return _two(left, "×", right, value, read(show(a)) * read(right), name)
+    left, right, value = factor(show(a)), show(b), show(known(result, lambda: a * b))
+    return two(left, "×", right, value, read(show(a)) * read(right), name)
 
 
 def capped(
@@ -145,15 +145,15 @@ def capped(
 ) -> Work:
     """cap · tanh(x / cap)."""
     score, size = float(inputs[0][i, j]), float(inputs[1])
-    x, cap, ratio = show(score), show(size), show(score / size)
-    value = show(_or(result, lambda: size * float(np.tanh(score / size))))
-    step = equals([_ratio(read(x), read(cap))], [ratio])
-    sign = equals([read(cap) * float(np.tanh(read(ratio)))], [value])
+    x, cap, inner = show(score), show(size), show(score / size)
+    value = show(known(result, lambda: size * float(np.tanh(score / size))))
+    step = equals([ratio(read(x), read(cap))], [inner])
+    sign = equals([read(cap) * float(np.tanh(read(inner)))], [value])
     return Work(
-        f"{cap} × tanh({x} / {cap}) {plain_sign(step)} {cap} × tanh({ratio}) {plain_sign(sign)} {value}",
+        f"{cap} × tanh({x} / {cap}) {plain_sign(step)} {cap} × tanh({inner}) {plain_sign(sign)} {value}",
         (
             rf"{name} &= {tex(cap)} \times \tanh\left(\frac{{{tex(x)}}}{{{tex(cap)}}}\right)",
-            rf"&{step} {tex(cap)} \times \tanh({tex(ratio)})",
+            rf"&{step} {tex(cap)} \times \tanh({tex(inner)})",
             f"&{sign} {tex(value)}",
         ),
     )
@@ -170,17 +170,17 @@ def plus(
     **_: Any,
 ) -> Work:
     """One number plus another."""
-    a, b = float(inputs[0][i, j]), float(_at(inputs[1], i, j))
-    left, right, value = show(a), show(b), show(_or(result, lambda: a + b))
-    return _two(left, "+", right, value, read(left) + read(right), name)
+    a, b = float(inputs[0][i, j]), float(at(inputs[1], i, j))
+    left, right, value = show(a), show(b), show(known(result, lambda: a + b))
+    return two(left, "+", right, value, read(left) + read(right), name)
 
 
 def mask(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **_: Any) -> Work:
     """Plus 0 where the query may look, plus −∞ where not."""
     score = show(float(inputs[0][i, j]))
-    if _at(inputs[1], i, j):
-        return _two(score, "+", show(0.0), score, read(score), name)
-    return _two(score, "+", show(-np.inf), show(-np.inf), -np.inf, name)
+    if at(inputs[1], i, j):
+        return two(score, "+", show(0.0), score, read(score), name)
+    return two(score, "+", show(-np.inf), show(-np.inf), -np.inf, name)
 
 
 def share(
@@ -208,8 +208,8 @@ def share(
     below = [score - max(row) for score in row]
     powers = np.exp(below).tolist()
     top, power, total = show(max(row)), show(powers[j]), show(sum(powers))
-    value = show(_or(result, lambda: powers[j] / sum(powers)))
-    sign = equals([_ratio(read(power), read(total))], [value])
+    value = show(known(result, lambda: powers[j] / sum(powers)))
+    sign = equals([ratio(read(power), read(total))], [value])
     lines += [rf"m &= \max s = {tex(top)}"]
     lines += listed(
         f"s - m &{equals([read(show(s)) - read(top) for s in row], map(show, below))} ", below, show
@@ -247,7 +247,7 @@ def log_sum(
         )
     powers = np.exp(np.array(row) - largest).tolist()
     top, total = show(largest), show(sum(powers))
-    value = show(_or(result, lambda: largest + float(np.log(sum(powers)))))
+    value = show(known(result, lambda: largest + float(np.log(sum(powers)))))
     sign = equals([read(top) + float(np.log(read(total)))], [value])
     return Work(
         f"{top} + log {total} {plain_sign(sign)} {value}",
@@ -260,7 +260,7 @@ def log_sum(
     )
 
 
-def _two(left: str, mark: str, right: str, value: str, again: float, name: str) -> Work:
+def two(left: str, mark: str, right: str, value: str, again: float, name: str) -> Work:
     """Two shown numbers and a mark between them; again: what they come to as shown."""
     sign, right = equals([again], [value]), factor(right)
     return Work(
@@ -275,15 +275,17 @@ def _total(powers: Sequence[float], show: Show) -> list[str]:
     return [*lines, f"&{equals([sum(map(read, shown))], [total])} {tex(total)}"]
 
 
-def _or(result: float | None, compute: Callable[[], float]) -> float:
+def known(result: float | None, compute: Callable[[], float]) -> float:
+    """The number as the whole matrix has it, or computed again where that is not given."""
     return compute() if result is None else result
 
 
-def _at(matrix: Any, i: int, j: int) -> Any:
+def at(matrix: Any, i: int, j: int) -> Any:
     """Cell (i, j) of a matrix that may have one row or one column standing for all of them."""
     rows, columns = matrix.shape
     return matrix[i if rows > 1 else 0, j if columns > 1 else 0]
 
 
-def _ratio(top: float, bottom: float) -> float:
+def ratio(top: float, bottom: float) -> float:
+    """top / bottom; NaN where the bottom is 0."""
     return top / bottom if bottom else float("nan")

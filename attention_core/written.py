@@ -34,6 +34,15 @@ def tex(text: str) -> str:
     return text
 
 
+def visible(number: float, show: Show) -> str:
+    """The number as the formatter writes it; where it would be written as zero without being it, 1e−5."""
+    text = show(number)
+    if number == 0 or read(text) != 0:
+        return text
+    mantissa, _, exponent = f"{number:.1e}".partition("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}".replace("-", "−")
+
+
 def factor(text: str) -> str:
     """A negative number in parentheses."""
     return f"({text})" if text.startswith(("−", "-")) else text
