@@ -103,7 +103,12 @@ def _grown(example: Example, name: str, rows: int, columns: int, seed: int | Non
     if seed is None and example.growth.get(name, "seeded") == "zeros":
         return np.zeros((rows, columns))
     reach = 2 if example.way == "x" and name.startswith("w_") else 4  # weights to ±1, the others to ±2
-    stream = _stream(example.seed if seed is None else seed, _STREAM[name])
+    return seeded(example.seed if seed is None else seed, _STREAM[name], rows, columns, reach)
+
+
+def seeded(seed: int, index: int, rows: int, columns: int, reach: int) -> Array:
+    """(rows, columns), multiples of 0.5 from −reach / 2 to reach / 2, each by its place in stream `index`."""
+    stream = _stream(seed, index)
     return (stream[:rows, :columns] % (2 * reach + 1)) / 2.0 - reach / 2.0
 
 

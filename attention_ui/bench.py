@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attention_core.examples import EXAMPLES, MATRICES, matrix, token
+from attention_core.further import FURTHER, further
 from attention_core.masks import MaskSpec, allowed, drawn
 
 Array = NDArray[np.float64]
@@ -55,6 +56,15 @@ class Bench:
     ranges: str = "shared"  # one colour range for the heat maps, or one each
     large: int = 64  # tokens of the large heat maps
     selected: Cell | None = None
+    choices: Mapping[str, str] = field(default_factory=dict)  # what lessons ask: {"p5.heads": "2"}
+
+
+LOOKED_AT = ("view", "step", "panel", "ranges", "large", "choices")  # no numbers; an example leaves them
+
+
+def looking(bench: Bench, like: Bench) -> Bench:
+    """The numbers of one bench, looked at as the other one is."""
+    return replace(bench, **{name: getattr(like, name) for name in LOOKED_AT})
 
 
 def opened(name: str) -> Bench:
@@ -98,6 +108,8 @@ def numbers(bench: Bench, name: str, rows: int = 0, columns: int = 0) -> Array:
 def _base(bench: Bench, name: str, rows: int, columns: int) -> Array:
     """A given matrix before any edit. Q, K and V of an example that starts from X are its products."""
     example = EXAMPLES[bench.example]
+    if name in FURTHER:
+        return further(example, name, rows, columns, seed=bench.seed or None)
     if example.way == "x" and name in FROM_QKV:
         x = numbers(bench, "x", rows, bench.d_model)
         return x @ numbers(bench, f"w_{name}", bench.d_model, columns)
@@ -130,11 +142,16 @@ def with_sizes(bench: Bench, **sizes: Any) -> Bench:
 
 
 def _edges(bench: Bench, name: str) -> tuple[int, int]:
-    """Rows and columns of any matrix on the board; a mask of the comparison is named with a suffix."""
+    """Rows and columns of a matrix of the walk-through or the comparison, where a suffix tells which mask.
+
+    What only a lesson draws is moved into range by the lesson's own scene.
+    """
     if name in EDITABLE:
         return shape(bench, name)
     if name == "k_t":
         return bench.d_k, bench.n_k
+    if name.partition("_")[0] not in ("scores", "scaled", "mask", "masked", "weights", "output"):
+        return LARGEST, LARGEST
     return bench.n_q, bench.d_v if name.startswith("output") else bench.n_k
 
 
@@ -201,10 +218,7 @@ def with_toggle(bench: Bench, row: int, column: int, *, which: str = "mask") -> 
 
 def fresh(bench: Bench) -> Bench:
     """The same example as it first lay on the bench; what is looked at stays."""
-    start = opened(bench.example)
-    return replace(
-        start, view=bench.view, step=bench.step, panel=bench.panel, ranges=bench.ranges, large=bench.large
-    )
+    return looking(opened(bench.example), bench)
 
 
 def reseeded(bench: Bench) -> Bench:
@@ -219,5 +233,4 @@ def scaling_word(bench: Bench) -> str:
 
 def is_numbers(bench: Bench, other: Bench) -> bool:
     """Whether two benches differ in nothing that undo should take back."""
-    looking: dict[str, Any] = {"view": "", "step": 0, "panel": "", "ranges": "", "large": 0, "selected": None}
-    return replace(bench, **looking) == replace(other, **looking)
+    return replace(looking(bench, other), selected=other.selected) == other

@@ -58,21 +58,24 @@ class Reader:
         return self.value >> self.left & (1 << bits) - 1
 
 
-def pack(matrices: Mapping[str, Cells], names: tuple[str, ...]) -> str:
-    """The code for some cells of some matrices; '' for none. Names are told by their place in `names`."""
+def pack(matrices: Mapping[str, Cells], names: tuple[str, ...], name_bits: int = 4) -> str:
+    """The code for some cells of some matrices; '' for none.
+
+    Names are told by their place in `names`, in as many bits as said; the code holds no other names.
+    """
     writer = Writer()
     for place, name in enumerate(names, start=1):
         for way, cells in _by_way(matrices.get(name, {})):
-            writer.put(place, 4)
+            writer.put(place, name_bits)
             _put_block(writer, way, cells)
     if not writer.length:
         return ""
-    writer.put(0, 4)
+    writer.put(0, name_bits)
     body = writer.bytes()
     return VERSION + base64.urlsafe_b64encode(_checksum(body) + body).decode().rstrip("=")
 
 
-def unpack(code: str, names: tuple[str, ...]) -> dict[str, dict[tuple[int, int], float]]:
+def unpack(code: str, names: tuple[str, ...], name_bits: int = 4) -> dict[str, dict[tuple[int, int], float]]:
     """The cells that `pack` wrote. Raises ValueError with the reason when the code is not whole."""
     if not code:
         return {}
@@ -88,7 +91,7 @@ def unpack(code: str, names: tuple[str, ...]) -> dict[str, dict[tuple[int, int],
         raise ValueError("it is damaged")
     reader = Reader(data[3:])
     matrices: dict[str, dict[tuple[int, int], float]] = {}
-    while place := reader.take(4):
+    while place := reader.take(name_bits):
         if place > len(names):
             raise ValueError("it names a matrix that is not known")
         matrices.setdefault(names[place - 1], {}).update(_take_block(reader))

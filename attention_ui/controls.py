@@ -7,7 +7,7 @@ nothing is written any more: pages read the desk and draw.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +15,18 @@ import streamlit as st
 
 from attention_core.examples import EXAMPLES
 from attention_core.numbers import exact
-from attention_ui import board, prose
-from attention_ui.bench import LARGEST, SCALINGS, Bench, opened, scaling_word, token_at, with_sizes, with_way
+from attention_ui import board, choices, prose
+from attention_ui.bench import (
+    LARGEST,
+    SCALINGS,
+    Bench,
+    looking,
+    opened,
+    scaling_word,
+    token_at,
+    with_sizes,
+    with_way,
+)
 from attention_ui.desk import Desk, read_number
 from attention_ui.links import from_query
 from attention_ui.mask_controls import MASK_CONTROLS, draw_mask, is_mask_drawn
@@ -24,6 +34,14 @@ from attention_ui.tokens import join_tokens, split_tokens
 
 BOARD = "board"  # the key of the board's component
 OWN_SCALE = 0.5  # what "a number" starts from
+SIZES = {
+    "n": "Sequence length n",
+    "d_model": "Width of X, d_model",
+    "n_q": "Queries n_q",
+    "n_k": "Keys n_k",
+    "d_k": "Width of queries and keys, d_k",
+    "d_v": "Width of values, d_v",
+}
 
 Write = Callable[[Bench, Any], Bench | tuple[Bench, str]]
 
@@ -52,8 +70,7 @@ def _size(*names: str) -> Control:
 
 
 def _choose_example(bench: Bench, name: str) -> Bench:
-    start = opened(name)
-    return replace(start, view=bench.view, step=bench.step, panel=bench.panel, ranges=bench.ranges)
+    return replace(looking(opened(name), bench), large=opened(name).large)
 
 
 def _read_tokens(bench: Bench) -> str:
@@ -129,7 +146,7 @@ def take_up() -> Desk:
     if desk is None:
         desk = Desk(*from_query(st.query_params.to_dict()))
         st.session_state["desk"] = desk
-    _move(desk, {key: state[key] for key in CONTROLS if key in state})
+    _move(desk, {key: state[key] for key in state if key in CONTROLS or str(key).startswith(choices.KEY)})
     take_operations(desk)
     return desk
 
@@ -168,6 +185,9 @@ def _move(desk: Desk, moved: dict[str, Any]) -> None:
         desk.shown[key] = value
         desk.notice = ""
         desk.refused.pop(key, None)
+        if key not in CONTROLS:
+            desk.change(choices.moved(desk.bench, key, value))
+            continue
         try:
             changed = CONTROLS[key].write(desk.bench, value)
         except ValueError as reason:
@@ -201,8 +221,8 @@ def _values(desk: Desk) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def sidebar(desk: Desk, *, mask: bool) -> None:
-    """The shared controls; `mask` also draws those of the mask (the comparison draws its own)."""
+def sidebar(desk: Desk, drawn: Sequence[str]) -> None:
+    """The controls that pages share: an example, and those of lessons.SHARED that are named."""
     bench = desk.bench
     with st.sidebar:
         st.selectbox(
@@ -210,24 +230,21 @@ def sidebar(desk: Desk, *, mask: bool) -> None:
             help="An example sets every number, size, token and mask. Undo brings yours back.",
         )  # fmt: skip
         prose.paragraph(EXAMPLES[bench.example].note, kind="quiet")
-        if mask:
+        if "mask" in drawn:
             draw_mask(bench, "mask", "Mask")
-        if bench.way == "x":
-            st.slider("Sequence length n", 1, LARGEST, key="n")
-            st.slider("Width of X, d_model", 1, LARGEST, key="d_model")
-        else:
-            st.slider("Queries n_q", 1, LARGEST, key="n_q")
-            st.slider("Keys n_k", 1, LARGEST, key="n_k")
-        st.slider("Width of queries and keys, d_k", 1, LARGEST, key="d_k")
-        st.slider("Width of values, d_v", 1, LARGEST, key="d_v")
-        st.segmented_control(
-            "Scaling of the scores", list(SCALINGS), key="scaling", format_func=SCALINGS.__getitem__
-        )
-        if not isinstance(bench.scaling, str):
-            text_field(desk, "factor", "Factor", "For example 0.5, 1/3 or sqrt(2).")
-        text_field(
-            desk, "tokens", "Tokens", 'Separated by blanks. "a b" is one token; "\\n" is a line break.'
-        )
+        for name in SIZES:
+            if ("n" if name == "n_k" else name) in drawn and is_drawn(bench, name):
+                st.slider(SIZES[name], 1, LARGEST, key=name)
+        if "scaling" in drawn:
+            st.segmented_control(
+                "Scaling of the scores", list(SCALINGS), key="scaling", format_func=SCALINGS.__getitem__
+            )
+            if not isinstance(bench.scaling, str):
+                text_field(desk, "factor", "Factor", "For example 0.5, 1/3 or sqrt(2).")
+        if "tokens" in drawn:
+            text_field(
+                desk, "tokens", "Tokens", 'Separated by blanks. "a b" is one token; "\\n" is a line break.'
+            )
 
 
 def text_field(desk: Desk, key: str, label: str, help_text: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from attention_core.attention import PROJECTED
+from attention_core.further import FURTHER
 from attention_core.numbers import exact, parse_block, parse_number, show
 from attention_core.steps import STEPS
 from attention_ui.bench import (
@@ -21,6 +22,7 @@ from attention_ui.bench import (
     Bench,
     fresh,
     is_numbers,
+    looking,
     numbers,
     opened,
     reseeded,
@@ -29,7 +31,7 @@ from attention_ui.bench import (
     with_toggle,
 )
 from attention_ui.board import Message, Operation
-from attention_ui.links import LONGEST_SEED, SELECTABLE
+from attention_ui.links import LONGEST_SEED, NAME
 
 MOST_UNDO = 200
 LONGEST_TEXT = 100_000  # letters of a pasted block
@@ -48,6 +50,9 @@ class Desk:
     past: list[Bench] = field(default_factory=list)
     future: list[Bench] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
+    board: dict[str, tuple[str, int, int]] = field(
+        default_factory=dict
+    )  # the matrices on the board: title, rows and columns
     framed: tuple[Bench, str] | None = None  # what the page around the board was last drawn for
     page: str = ""  # the page that is open
     parts: list[str] = field(default_factory=list)  # what follows the board on the page that is open
@@ -75,16 +80,7 @@ class Desk:
 
     def _back_to(self, bench: Bench) -> None:
         """Other numbers, the same place: what is looked at stays."""
-        now = self.bench
-        self.bench = replace(
-            bench,
-            view=now.view,
-            step=now.step,
-            panel=now.panel,
-            ranges=now.ranges,
-            large=now.large,
-            selected=now.selected,
-        )
+        self.bench = replace(looking(bench, self.bench), selected=self.bench.selected)
 
     @property
     def can_reset(self) -> bool:
@@ -107,10 +103,10 @@ class Desk:
         try:
             value = read_number(text)
         except ValueError as reason:
-            old = show(numbers(self.bench, grid)[row, column])
+            old = show(self._number(grid, row, column))
             self._tell(grid, row, column, "refused", f"{reason}. The old number, {old}, stays.")
             return
-        if value != numbers(self.bench, grid)[row, column]:
+        if value != self._number(grid, row, column):
             self.change(with_edit(self.bench, grid, row, column, value))
         self.bench = replace(self.bench, selected=(grid, row, column))
 
@@ -118,7 +114,7 @@ class Desk:
         """Fill what fits; one undo takes all of it back. Nothing is filled when a cell cannot be read."""
         if not self._is_cell(grid, row, column):
             return
-        rows, columns = shape(self.bench, grid)
+        rows, columns = self._shape(grid)
         bench, left_out, filled = self.bench, 0, 0
         try:
             block = parse_block(text[: LONGEST_TEXT + 1])
@@ -139,8 +135,9 @@ class Desk:
         self.change(bench)
         if left_out:
             size = f"{len(block)} × {max(map(len, block))}"
-            edge = f"{left_out} lie beyond the edge of {TITLES[grid]} ({rows} × {columns}) and were left out"
-            text = f"the pasted block is {size}; {filled} numbers were filled in, {edge}."
+            edge = f"{self._title(grid)} ({rows} × {columns})"
+            text = f"the pasted block is {size}; {filled} numbers were filled in, "
+            text += f"{left_out} lie beyond the edge of {edge} and were left out."
             self._tell(grid, row, column, "note", text)
 
     def _toggle(self, grid: str, row: int, column: int) -> None:
@@ -149,7 +146,7 @@ class Desk:
             self.change(with_toggle(self.bench, row, column, which=which))
 
     def _select(self, grid: str, row: int, column: int) -> None:
-        if grid in SELECTABLE and row < LARGEST and column < LARGEST:
+        if NAME.fullmatch(grid) and row < LARGEST and column < LARGEST:
             self.bench = replace(self.bench, selected=(grid, row, column))
 
     def _step(self, step: int) -> None:
@@ -163,13 +160,25 @@ class Desk:
             self.change(reseeded(self.bench))
 
     def _is_cell(self, grid: str, row: int, column: int) -> bool:
-        if grid not in EDITABLE:
+        if grid not in EDITABLE and grid not in FURTHER:
             return False
-        rows, columns = shape(self.bench, grid)
+        rows, columns = self._shape(grid)
         return 0 <= row < rows and 0 <= column < columns
 
+    def _shape(self, grid: str) -> tuple[int, int]:
+        """Rows and columns as the board shows them; before it has been drawn, as far as they can go."""
+        if grid in self.board:
+            return self.board[grid][1:]
+        return shape(self.bench, grid) if grid in EDITABLE else (LARGEST, LARGEST)
+
+    def _title(self, grid: str) -> str:
+        return self.board[grid][0] if grid in self.board else TITLES.get(grid, grid)
+
+    def _number(self, grid: str, row: int, column: int) -> float:
+        return float(numbers(self.bench, grid, *self._shape(grid))[row, column])
+
     def _tell(self, grid: str, row: int, column: int, kind: Literal["refused", "note"], text: str) -> None:
-        place = f"{TITLES[grid]}, row {row + 1}, column {column + 1}: "
+        place = f"{self._title(grid)}, row {row + 1}, column {column + 1}: "
         self.messages.append(Message(self.ack, grid, row, column, place + text, kind))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 
@@ -32,25 +32,51 @@ def run() -> None:
         page.run()  # the board goes out before the controls beside it
     finally:
         live.desk.reset(token)
-    controls.sidebar(desk, mask=not lesson.draws_masks)
+    controls.sidebar(desk, lesson.controls)
 
 
-def lesson(file: str) -> Callable[[live.Draw], None]:
+def lesson(file: str, sources: Sequence[tuple[str, str]] = ()) -> Callable[[live.Draw], None]:
     """Draw a lesson: `@lesson(__file__)` above the function that draws its page from the desk.
 
-    On a fresh server a link runs pages/*.py without app.py. Declaring the navigation and running
-    again puts the frame back, with the page and the link as they were.
+    A part of the series begins with its question and ends with its sources (title, address) and the way to
+    the parts beside it. On a fresh server a link runs pages/*.py without app.py. Declaring the navigation
+    and running again puts the frame back, with the page and the link as they were.
     """
     desk = live.desk.get()
     if desk is None:
         _navigation()
         st.rerun()
+    found = lesson_of(Path(file).stem)
     with st.container(horizontal=True, vertical_alignment="bottom", key="heading"):
-        st.title(lesson_of(Path(file).stem).title, anchor=False)
+        st.title(found.title, anchor=False)
         address.draw()
     if desk.notice:
         prose.notice(desk.notice)
-    return lambda draw: draw(desk)
+
+    def draw_page(draw: live.Draw) -> None:
+        if found.part:
+            prose.paragraph(found.question, kind="question")
+        draw(desk)
+        if found.part:
+            _end(found, sources)
+
+    return draw_page
+
+
+def _end(lesson: Lesson, sources: Sequence[tuple[str, str]]) -> None:
+    """The sources of a part, and the parts before and after it."""
+    with st.container(key="sources"):
+        st.header("Sources", anchor=False)
+        prose.links(sources)
+    place = LESSONS.index(lesson)
+    with st.container(horizontal=True, horizontal_alignment="distribute", key="neighbours"):
+        st.page_link(_file(LESSONS[place - 1]), label=f"← {LESSONS[place - 1].title}")
+        if place + 1 < len(LESSONS):
+            st.page_link(_file(LESSONS[place + 1]), label=f"{LESSONS[place + 1].title} →")
+
+
+def _file(lesson: Lesson) -> str:
+    return f"pages/{lesson.slug}.py"
 
 
 def _surfaces() -> str:
@@ -63,7 +89,7 @@ def _navigation() -> tuple[Page, Lesson]:
     """Declare every lesson to Streamlit; the page that is open, and its lesson."""
     pages = {
         lesson: st.Page(
-            f"pages/{lesson.slug}.py", title=lesson.title, url_path=lesson.slug,
+            _file(lesson), title=lesson.title, url_path=lesson.slug,
             default=lesson is LESSONS[0],
         )
         for lesson in LESSONS

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SHARED = ("mask", "n_q", "n", "d_model", "d_k", "d_v", "scaling", "tokens")  # controls beside a page
+
 
 @dataclass(frozen=True)
 class Lesson:
@@ -11,7 +13,8 @@ class Lesson:
     section: str
     title: str
     question: str  # what the lesson answers, for the contents
-    draws_masks: bool = False  # the page has the controls of the masks itself
+    controls: tuple[str, ...] = SHARED  # which of the shared controls stand beside it
+    part: int = 0  # its number in the series; 0 for a page outside it
 
 
 LESSONS = (
@@ -22,7 +25,7 @@ LESSONS = (
     ),
     Lesson(
         "compare", "The calculation", "Compare masks",
-        "What does a mask change, on the same numbers?", draws_masks=True,
+        "What does a mask change, on the same numbers?", SHARED[1:],  # it draws the masks itself
     ),
 )  # fmt: skip
 

@@ -6,12 +6,14 @@ that cannot be understood is told in one sentence; the rest of the link still co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
 from attention_core.examples import EXAMPLES
+from attention_core.further import FURTHER
 from attention_core.masks import MaskSpec
 from attention_core.numbers import exact, parse_number
 from attention_core.steps import STEPS
@@ -25,8 +27,10 @@ PANELS = ("none", "heat", "tables", "code", "large")
 RANGES = ("shared", "each")
 LARGE = (17, 256)
 LONGEST_SEED = 9_999
-COMPARED = [f"{name}{end}" for name in ("mask", "weights", "output") for end in ("", "_a", "_b", "_change")]
-SELECTABLE = (*EDITABLE, "k_t", "scores", "scaled", "masked", *COMPARED)
+NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")  # of a matrix, on whatever page
+CHOICE = re.compile(r"p\d{1,2}\.[a-z_]{1,16}")  # what a lesson asks: "p5.heads"
+LONGEST_CHOICE = 40  # letters
+MOST_CHOICES = 100
 SHOWN = 24  # letters of a wrong value that are quoted back
 
 
@@ -73,7 +77,7 @@ def _write_scaling(value: str | float) -> str:
 
 def _read_cell(text: str) -> tuple[str, int, int]:
     name, row, column = text.split(".")
-    if name not in SELECTABLE:
+    if not NAME.fullmatch(name):
         raise ValueError
     place = _whole(1, LARGEST)
     return name, place(row) - 1, place(column) - 1
@@ -111,7 +115,7 @@ PARAMETERS = (
     Parameter("cell", "selected", _read_cell, _write_cell, "a matrix, a row and a column"),
 )
 LENGTH = _size("n", "n_k")  # both lengths at once
-EDITS = "m"
+EDITS = {"m": (EDITABLE, 4), "m2": (tuple(FURTHER), 6)}  # the matrices that each holds, and how it tells them
 
 
 def to_query(bench: Bench) -> str:
@@ -125,9 +129,10 @@ def to_query(bench: Bench) -> str:
     if bench.n_q == bench.n_k and (start.n_q, start.n_k) != (bench.n_q, bench.n_k):
         found.pop("nq", None), found.pop("nk", None)
         found = {**found, LENGTH.name: str(bench.n_k)}
-    if code := bits.pack(bench.edits, EDITABLE):
-        found[EDITS] = code
-    return urlencode(found)
+    for name, (matrices, name_bits) in EDITS.items():
+        if code := bits.pack(bench.edits, matrices, name_bits):
+            found[name] = code
+    return urlencode({**found, **dict(sorted(bench.choices.items()))})
 
 
 def from_query(query: Mapping[str, str]) -> tuple[Bench, str]:
@@ -152,10 +157,12 @@ def from_query(query: Mapping[str, str]) -> tuple[Bench, str]:
         problems.append(f"nq={bench.n_q} with nk={bench.n_k} (from X there are as many queries as keys)")
         start = opened(name)
         bench = replace(bench, n_q=start.n_q, n_k=start.n_k) if start.n_q == start.n_k else opened(name)
-    try:
-        bench = replace(bench, edits=_read_edits(query.get(EDITS, "")))
-    except ValueError as reason:
-        problems.append(f"the edited numbers m={_quoted(query[EDITS])} ({reason})")
+    for name in EDITS:
+        try:
+            bench = replace(bench, edits={**bench.edits, **_read_edits(name, query.get(name, ""))})
+        except ValueError as reason:
+            problems.append(f"the edited numbers {name}={_quoted(query[name])} ({reason})")
+    bench = replace(bench, choices=_read_choices(query, problems))
     if not problems:
         return bench, ""
     return bench, (
@@ -163,8 +170,20 @@ def from_query(query: Mapping[str, str]) -> tuple[Bench, str]:
     )
 
 
-def _read_edits(code: str) -> Edits:
-    edits = bits.unpack(code, EDITABLE)
+def _read_choices(query: Mapping[str, str], problems: list[str]) -> dict[str, str]:
+    """What lessons ask; whether a value is one that is offered, the lesson itself knows."""
+    choices: dict[str, str] = {}
+    for name in filter(CHOICE.fullmatch, query):
+        value = query[name]
+        if len(value) > LONGEST_CHOICE or not value.isprintable() or len(choices) == MOST_CHOICES:
+            problems.append(f"{name}={_quoted(value)} (a choice of a lesson)")
+        else:
+            choices[name] = value
+    return choices
+
+
+def _read_edits(name: str, code: str) -> Edits:
+    edits = bits.unpack(code, *EDITS[name])
     if any(abs(value) > LARGEST_NUMBER for cells in edits.values() for value in cells.values()):
         raise ValueError(f"it holds a number larger than {exact(LARGEST_NUMBER)}")
     return edits

@@ -13,7 +13,7 @@ import streamlit as st
 
 
 def paragraph(text: str, *, kind: str = "plain") -> None:
-    """One paragraph; kind is "plain", "quiet" or "strong"."""
+    """One paragraph; kind is "plain", "quiet", "strong" or "question"."""
     st.html(f'<p class="prose prose-{kind}">{escape(text)}</p>')
 
 
@@ -27,6 +27,15 @@ def terms(pairs: Sequence[tuple[str, str]]) -> None:
     """What each of some names means."""
     items = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in pairs)
     st.html(f'<dl class="prose prose-quiet">{items}</dl>')
+
+
+def links(sources: Sequence[tuple[str, str]]) -> None:
+    """Where something comes from, as (title, address); nothing is fetched until a reader follows one."""
+    items = "".join(
+        f'<li><a href="{escape(address)}" rel="noopener noreferrer" target="_blank">{escape(title)}</a></li>'
+        for title, address in sources
+    )
+    st.html(f'<ul class="prose prose-quiet">{items}</ul>')
 
 
 def notice(text: str) -> None:

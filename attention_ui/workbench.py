@@ -36,6 +36,10 @@ def draw_grids(
     steps: Steps | None = None,
 ) -> None:
     """Draw any grids, with the toolbar of the desk above them."""
+    desk.board = {
+        name: (grid.name, len(grid.cells), len(grid.cells[0]) if grid.cells else 0)
+        for name, grid in grids.items()
+    }
     buttons = Toolbar(bool(desk.past), bool(desk.future), desk.can_reset, desk.bench.seed)
     board.draw(
         Board(

@@ -107,7 +107,7 @@ WHOLE = to_query(with_edit(with_edit(opened(FIRST), "x", 0, 0, 0.1), "w_q", 1, 1
         ({"seed": "1" * 5_000}, "seed=“111111111111111111111111…”"),
         ({"tokens": '"unfinished'}, "tokens="),
         ({"cell": "weights.0.1"}, "cell="),
-        ({"cell": "nothing.1.1"}, "cell=“nothing.1.1”"),
+        ({"cell": "Nothing!.1.1"}, "cell=“Nothing!.1.1”"),
         ({"nq": "3", "nk": "4"}, "nq=3 with nk=4"),
     ],
 )
