@@ -13,13 +13,13 @@ from attention_ui import theme
 from attention_ui.board import Grid
 from attention_ui.comparison import difference
 from attention_ui.grids import grid, width_of
-from attention_ui.scene import Scene
+from attention_ui.scene import Attention
 
 PAIRED = ("mask", "weights", "output")
 SUFFIX = ("a", "b")
 
 
-def grids(a: Scene, b: Scene) -> dict[str, Grid]:
+def grids(a: Attention, b: Attention) -> dict[str, Grid]:
     """The grids of the comparison: mask_a, mask_b, …, the changes B − A, and the numbers both start from."""
     found = {}
     for scene, suffix in zip((a, b), SUFFIX, strict=True):

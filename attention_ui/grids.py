@@ -6,25 +6,23 @@ result, the right factor above it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attention_core.examples import MATRICES
 from attention_core.masks import as_matrix
 from attention_core.numbers import exact, show, show_table
 from attention_core.sheet import Given, Mark, Stage, reads
 from attention_ui import theme
 from attention_ui.bench import SCALINGS, scaling_word
 from attention_ui.board import Grid, Pattern, Unit
-from attention_ui.scene import Scene
+from attention_ui.scene import Scene, is_token
 
-# matrices that are to be compared share one colour range
-SHARED = (("scores", "scaled", "masked"), ("k", "k_t"), ("v", "output"))
+# a line's role is its name's: q and q_2 have the colour of queries
 ROLES = {"x": "x", "q": "q", "k": "k", "k_t": "k", "v": "v", "weights": "weights", "output": "output"}
 NARROWEST = (5, 4)  # characters, up to FEW columns and beyond
 FEW = 8
@@ -45,19 +43,20 @@ def grid(scene: Scene, name: str, *, editable: bool = True, title: str = "") -> 
     rule = isinstance(line, Given) and line.is_rule
     numbers = as_matrix(values) if rule else values
     limit, clipped = _range(scene, name)
-    given = editable and name in MATRICES[scene.bench.way]
-    switch = editable and rule and scene.mask.kind == "custom" and scene.mask.second is None
-    weights = name == "weights"
+    given = editable and name in scene.editable
+    drawn = scene.mask is not None and scene.mask.kind == "custom" and scene.mask.second is None
+    switch = editable and rule and drawn
+    weights = role_of(name) == "weights"
     texts = _texts(numbers.shape, numbers.tobytes(), 1.0 if weights else limit)
     return Grid(
         name=title or line.title,
         label=_label(line),
         size=f"{values.shape[0]} × {values.shape[1]}",
         dims=" × ".join(_edge(scene, axis) for axis in line.axes),
-        role=ROLES.get(name, "plain"),
+        role=role_of(name),
         kind="given" if given else "switch" if switch else "computed",
-        rows=scene.labels[line.axes[0]] if _is_token(line.axes[0]) else (),
-        cols=scene.labels[line.axes[1]] if _is_token(line.axes[1]) else (),
+        rows=scene.labels[line.axes[0]] if is_token(line.axes[0]) else (),
+        cols=scene.labels[line.axes[1]] if is_token(line.axes[1]) else (),
         row_axis=line.axes[0],
         col_axis=line.axes[1],
         cells=texts.cells,
@@ -70,11 +69,15 @@ def grid(scene: Scene, name: str, *, editable: bool = True, title: str = "") -> 
         reads=_reads(scene, name),
         sums=[show(total) for total in values.sum(axis=-1)] if weights else None,
         sums_label="row sum",
-        notes={i: NOWHERE for i, row in enumerate(scene.values["mask"]) if not row.any()}
-        if weights or rule
-        else {},
+        notes={i: NOWHERE for i, row in enumerate(values) if not row.any()} if weights or rule else {},
         meaning=line.meaning,
     )
+
+
+def role_of(name: str) -> str:
+    """The role of a line: its own name's, or that of the name before a suffix such as _1 or _b."""
+    base = re.sub(r"_[0-9a-h]$", "", name)
+    return ROLES.get(base, "plain")
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,7 @@ def _texts(shape: tuple[int, int], numbers: bytes, limit: float) -> _Texts:
 def _reads(scene: Scene, name: str) -> list[tuple[str, Pattern]]:
     """Which cells of which matrices make a cell of this one; single numbers are not drawn."""
     drawn = matrices(scene)
-    return [
-        (source, cast(Pattern, pattern)) for source, pattern in reads(scene.sheet, name) if source in drawn
-    ]
+    return [(source, pattern) for source, pattern in reads(scene.sheet, name) if source in drawn]
 
 
 def width_of(cells: Sequence[Sequence[str]]) -> int:
@@ -159,16 +160,16 @@ def _range(scene: Scene, name: str) -> tuple[float, NDArray[np.bool_]]:
     """The limit of a matrix's colours, shared with those it is compared with, and its cells beyond it."""
     if scene.values[name].dtype == np.bool_:
         return 1.0, np.zeros(scene.values[name].shape, dtype=bool)
-    family = next((names for names in SHARED if name in names), (name,))
+    family = next((names for names in scene.compared if name in names), (name,))
     limit = _limit(scene, family)
     values = scene.values[name]
-    return limit, np.isfinite(values) & (np.abs(values) > limit) & (name != "weights")
+    return limit, np.isfinite(values) & (np.abs(values) > limit) & (role_of(name) != "weights")
 
 
 def _limit(scene: Scene, family: tuple[str, ...]) -> float:
     """The colour range of matrices that are compared, worked out once for all of them."""
     if family not in scene.limits:
-        together = np.concatenate([scene.values[name].ravel() for name in family])
+        together = np.concatenate([scene.values[name].ravel() for name in family if name in scene.values])
         scene.limits[family] = theme.colour_range(together)[0]
     return scene.limits[family]
 
@@ -181,9 +182,7 @@ def _label(line: Given | Stage) -> Mark:
     return ((line.title, ""),) if len(plain) > 1 else ((f"{line.title} ", ""), *line.mark)
 
 
-def _is_token(axis: str) -> bool:
-    return axis in EDGES
-
-
 def _edge(scene: Scene, axis: str) -> str:
-    return "n" if _is_token(axis) and scene.bench.n_q == scene.bench.n_k else EDGES.get(axis, axis)
+    if axis == "one":
+        return "1"
+    return "n" if axis in EDGES and scene.bench.n_q == scene.bench.n_k else EDGES.get(axis, axis)

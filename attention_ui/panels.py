@@ -16,7 +16,7 @@ from attention_ui import figures, prose, tables, words
 from attention_ui.bench import Bench
 from attention_ui.grids import matrices
 from attention_ui.links import LARGE
-from attention_ui.scene import Scene, large_values
+from attention_ui.scene import Attention, Scene, is_token, large_values
 from attention_ui.tokens import isolated
 
 PANELS = {
@@ -42,7 +42,7 @@ def arithmetic(scene: Scene) -> None:
         prose.paragraph(f"{line.title}, {place}", kind="strong")
         st.latex(r"\begin{aligned}" + r" \\ ".join(lines) + r"\end{aligned}")
         prose.paragraph(line.meaning, kind="quiet")
-        if name in ("mask", "masked"):
+        if name in ("mask", "masked") and scene.mask is not None:
             verdict = "may" if scene.values["mask"][row, column] else "may not"
             reason = why(scene.mask, row, column, *scene.values["mask"].shape)
             prose.paragraph(f"Query {row + 1} {verdict} look at key {column + 1}: {reason}.", kind="quiet")
@@ -50,8 +50,9 @@ def arithmetic(scene: Scene) -> None:
 
 def _place(scene: Scene, axis: str, at: int) -> str:
     """Where a cell stands, in words: "query 2, cat" or "d_k 1"."""
-    label = scene.labels[axis][at]
-    return f"{axis} {at + 1}, {isolated(label)}" if axis in ("query", "key", "token") else f"{axis} {at + 1}"
+    if not is_token(axis):
+        return f"{axis} {at + 1}"
+    return f"{axis.partition('_')[0]} {at + 1}, {isolated(scene.labels[axis][at])}"
 
 
 def choose(bench: Bench) -> None:
@@ -63,12 +64,12 @@ def choose(bench: Bench) -> None:
         st.slider("Tokens n", *LARGE, key="large", help="The example grown by its own rule, without numbers.")
 
 
-def draw(scene: Scene) -> None:
+def draw(scene: Attention) -> None:
     """The panel that is open."""
     _DRAW[scene.bench.panel](scene)
 
 
-def _heat(scene: Scene) -> None:
+def _heat(scene: Attention) -> None:
     shared = scene.bench.ranges == "shared"
     figure = figures.heat_maps(
         scene.sheet, scene.values, scene.labels, theme=_theme(), shared=shared, across=_across()
@@ -76,7 +77,7 @@ def _heat(scene: Scene) -> None:
     _chart(figure, words.alt_text(scene.sheet, scene.values, scene.labels, shared=shared), "heat-maps")
 
 
-def _large(scene: Scene) -> None:
+def _large(scene: Attention) -> None:
     bench = scene.bench
     values = large_values(bench, bench.large)
     sizes = {"token": bench.large, "query": bench.large, "key": bench.large}
@@ -87,7 +88,7 @@ def _large(scene: Scene) -> None:
     _chart(figure, words.large_alt_text(scene.sheet, values), "large-map")
 
 
-def _tables(scene: Scene) -> None:
+def as_tables(scene: Scene) -> None:
     """Every matrix as a table for reading, and as a file with the exact numbers."""
     for name in matrices(scene):
         title = scene.sheet.titles[name]
@@ -100,9 +101,11 @@ def _tables(scene: Scene) -> None:
         )  # fmt: skip
 
 
-def _code(scene: Scene) -> None:
+def as_code(scene: Scene) -> None:
+    """The sheet as a program, with its numbers: NumPy, PyTorch and LaTeX."""
     numpy, torch, latex = st.tabs(["NumPy", "PyTorch", "LaTeX"])
-    numpy.code(to_numpy(scene.sheet, scene.values, tokens=scene.labels["key"]), language="python")
+    tokens = scene.labels.get("key") or scene.labels.get("token") or ()
+    numpy.code(to_numpy(scene.sheet, scene.values, tokens=tokens), language="python")
     torch.code(to_torch(scene.sheet, scene.values), language="python")
     latex.code(to_latex(scene.sheet, scene.values), language="latex")
 
@@ -123,9 +126,9 @@ def _theme() -> str:
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
-_DRAW: dict[str, Callable[[Scene], None]] = {
+_DRAW: dict[str, Callable[[Attention], None]] = {
     "heat": _heat,
-    "tables": _tables,
-    "code": _code,
+    "tables": as_tables,
+    "code": as_code,
     "large": _large,
 }

@@ -8,37 +8,52 @@ from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from attention_core.attention import AttentionTrace, attention, attention_from_x, attention_sheet
+from attention_core.examples import MATRICES
 from attention_core.masks import MaskSpec, allowed
-from attention_core.sheet import Sheet
+from attention_core.sheet import Sheet, run
 from attention_core.sheets import Scaling
 from attention_ui.bench import Bench, Cell, givens, numbers, scaling_word, token_at
 from attention_ui.tokens import literal
 
+# matrices that are to be compared share one colour range
+COMPARED = (("scores", "scaled", "masked"), ("k", "k_t"), ("v", "output"))
 
-@dataclass(frozen=True, eq=False)
+
+def is_token(axis: str) -> bool:
+    """Whether an axis counts tokens: "query", "key", "token", or one of these with a suffix."""
+    return axis.partition("_")[0] in ("query", "key", "token")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Scene:
-    """One mask on the bench's numbers. `values` holds every line of the sheet by its name."""
+    """A sheet worked out on the bench's numbers. `values` holds every line of the sheet by its name."""
 
     bench: Bench
-    mask: MaskSpec
     sheet: Sheet
-    trace: AttentionTrace
     values: Mapping[str, NDArray[Any]]
+    mask: MaskSpec | None = None  # the mask that the line `mask` comes from, if it does
+    editable: tuple[str, ...] = ()  # the given matrices that a reader may change
+    compared: tuple[tuple[str, ...], ...] = COMPARED  # matrices with one colour range
+    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # labels for axes of a lesson's own
     limits: dict[tuple[str, ...], float] = field(default_factory=dict)  # colour ranges found so far
 
     @cached_property
     def labels(self) -> dict[str, tuple[str, ...]]:
         """What stands at the edge of a matrix, for each axis of the sheet."""
-        bench = self.bench
-        keys = tuple(literal(token_at(bench, j)) for j in range(bench.n_k))
-        queries = tuple(literal(token_at(bench, i, query=True)) for i in range(bench.n_q))
-        features = {
-            axis: tuple(str(c + 1) for c in range(getattr(bench, axis))) for axis in ("d_model", "d_k", "d_v")
+        sizes = {
+            axis: size
+            for line in self.sheet
+            for axis, size in zip(line.axes, self.values[line.name].shape, strict=True)
         }
-        return {"token": keys, "key": keys, "query": queries, **features}
+        return {axis: self.named.get(axis) or self._label(axis, size) for axis, size in sizes.items()}
+
+    def _label(self, axis: str, size: int) -> tuple[str, ...]:
+        if not is_token(axis):
+            return tuple(str(c + 1) for c in range(size))
+        return tuple(literal(token_at(self.bench, i, query=axis == "query")) for i in range(size))
 
     @cached_property
     def selected(self) -> Cell | None:
@@ -50,7 +65,15 @@ class Scene:
         return (name, min(row, shape[0] - 1), min(column, shape[1] - 1)) if len(shape) == 2 else None
 
 
-def scene(bench: Bench, mask: MaskSpec | None = None) -> Scene:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Attention(Scene):
+    """The scene of the walk-through: one mask on the bench's numbers."""
+
+    mask: MaskSpec
+    trace: AttentionTrace
+
+
+def scene(bench: Bench, mask: MaskSpec | None = None) -> Attention:
     """Work the bench's numbers through, under its own mask or another one."""
     mask = bench.mask if mask is None else mask
     allow = allowed(mask, bench.n_q, bench.n_k)
@@ -60,7 +83,46 @@ def scene(bench: Bench, mask: MaskSpec | None = None) -> Scene:
     with np.errstate(over="ignore", invalid="ignore"):  # huge numbers may run over; the cell then shows ∞
         trace = work(**given, mask=allow, scale=factor)
     sheet = attention_sheet(from_x=bench.way == "x", scaling=cast(Scaling, scaling_word(bench)))
-    return Scene(bench, mask, sheet, trace, trace.values)
+    return Attention(
+        bench=bench, sheet=sheet, values=trace.values, mask=mask, editable=MATRICES[bench.way], trace=trace
+    )
+
+
+def worked(
+    bench: Bench,
+    sheet: Sheet,
+    given: Mapping[str, ArrayLike] | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    **more: Any,
+) -> Scene:
+    """A lesson's own sheet, worked out on the bench's numbers.
+
+    What `given` does not hold comes from the bench, and its matrices can be edited: those of EDITABLE and
+    of FURTHER, at the sizes of their axes; the rule `mask`, where the sheet has one, is the bench's mask.
+    `sizes` adds axes to those of the bench, or overrides them; `more` are further fields of the scene.
+    """
+    given = given or {}
+    here = sizes_of(bench) | dict(sizes or {})
+    missing = [line for line in sheet.given if line.name not in given]
+    found: dict[str, Any] = {
+        line.name: allowed(bench.mask, *(here[axis] for axis in line.axes))
+        if line.is_rule
+        else numbers(bench, line.name, *(here[axis] for axis in line.axes))
+        for line in missing
+    }
+    more = {"editable": tuple(line.name for line in missing if not line.is_rule)} | more
+    if "mask" in found:
+        more = {"mask": bench.mask} | more
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = run(sheet, {**found, **given})
+    return Scene(bench=bench, sheet=sheet, values=values, **more)
+
+
+def sizes_of(bench: Bench) -> dict[str, int]:
+    """How long each axis is on this bench, by the names of the sheet."""
+    sizes = {"token": bench.n_k, "query": bench.n_q, "key": bench.n_k, "one": 1}
+    return sizes | {axis: getattr(bench, axis) for axis in ("d_model", "d_k", "d_v")}
 
 
 def _factor(bench: Bench) -> float | None:

@@ -23,14 +23,11 @@ from attention_ui.tokens import isolated
 Values = Mapping[str, NDArray[Any]]
 Labels = Mapping[str, Sequence[str]]
 
-WORDS = {
-    "query": "query",
-    "key": "key",
-    "token": "token",
-    "d_model": "feature",
-    "d_k": "feature",
-    "d_v": "feature",
-}
+
+def word(axis: str) -> str:
+    """What one row or column along an axis is called."""
+    base = axis.partition("_")[0]
+    return base if base in ("query", "key", "token") else "feature"
 
 
 def frame(sheet: Sheet, values: Values, labels: Labels, name: str) -> pd.DataFrame:
@@ -65,7 +62,7 @@ def alt(sheet: Sheet, values: Values, name: str) -> str:
     """What the table holds: its name, its size and what one entry says."""
     line = sheet[name]
     rows, columns = values[name].shape
-    what = f"one row per {WORDS[line.axes[0]]}, one column per {WORDS[line.axes[1]]}"
+    what = f"one row per {word(line.axes[0])}, one column per {word(line.axes[1])}"
     meaning = line.meaning[:1].lower() + line.meaning[1:].rstrip(".")
     return f"{line.title}: {rows} × {columns}, {what}. Each entry: {meaning}."
 
@@ -98,13 +95,13 @@ def _edges(
 
 def _numbered(labels: Sequence[str], axis: str, written: Callable[[str], str]) -> list[str]:
     """Position and token; a feature has no token, so the word stands before its position."""
-    if WORDS[axis] == "feature":
+    if word(axis) == "feature":
         return [f"feature {position}" for position in range(1, len(labels) + 1)]
     return [f"{position} {written(label)}" for position, label in enumerate(labels, 1)]
 
 
 def _corner(sheet: Sheet, name: str) -> str:
-    down, across = (WORDS[axis] for axis in sheet[name].axes)
+    down, across = (word(axis) for axis in sheet[name].axes)
     return f"{down} ↓ {across} →"
 
 

@@ -11,10 +11,10 @@ from attention_ui.comparing import grids
 from attention_ui.desk import Desk
 from attention_ui.frame import lesson
 from attention_ui.mask_controls import draw_mask
-from attention_ui.scene import Scene, scene
+from attention_ui.scene import Attention, scene
 
 
-def both(desk: Desk) -> tuple[Scene, Scene]:
+def both(desk: Desk) -> tuple[Attention, Attention]:
     return scene(desk.bench), scene(desk.bench, desk.bench.against)
 
 
