@@ -29,14 +29,15 @@ export default function board({ data, parentElement, setStateValue, setTriggerVa
   const old = views.get(parentElement);
   const view = old?.root.isConnected ? old : makeView(parentElement);
   views.set(parentElement, view);
+  finish(view);
   view.tell = (ops) => setStateValue("ops", ops);
   view.queue = queueOf(state.key);
   if (acknowledge(view.queue, state) || view !== old) send(view);
   draw(view, state);
   view.root.toggleAttribute("data-waiting", view.queue.ops.length > 0);
   afterPaint(() => {
-    if (typeof state.query === "string") follow(state.query); // 5 ms, so after the numbers
     if (state.then) whenStaying(view, () => setTriggerValue("drawn", state.ack));
+    if (typeof state.query === "string") setTimeout(() => follow(state.query)); // 5 ms, so last of all
   });
 }
 
@@ -59,13 +60,28 @@ function whenStaying(view, go) {
   else setTimeout(() => view.root.isConnected && whenStaying(view, go), LEAVING);
 }
 
-/** Once the browser has painted: messages come after a frame, timers may come before it. */
+/** Once the browser has painted: messages come after a frame, timers may come before it.
+
+    The timer then lets everything else go first that waits for this frame. */
 function afterPaint(tell) {
   requestAnimationFrame(() => {
     const { port1, port2 } = new MessageChannel();
-    port1.onmessage = tell;
+    port1.onmessage = () => setTimeout(tell);
     port2.postMessage(null);
   });
+}
+
+/** What an answer to the reader changes on the screen, once what it tells the server is on its way.
+
+    Streamlit sends from a timer; a frame that is asked for before it would hold it up. Whatever the reader
+    does next finds the work done (`finish`). */
+function later(view, work) {
+  if (!view.rest.length) setTimeout(() => finish(view));
+  view.rest.push(work);
+}
+
+function finish(view) {
+  while (view.rest.length) view.rest.shift()();
 }
 
 const KEPT_IN_ADDRESS = ["embed", "embed_options"]; // Streamlit's own
@@ -120,8 +136,7 @@ function acknowledge(queue, { session, ack }) {
 }
 
 function push(view, ...ops) {
-  flushSelect(view);
-  enqueue(view, ops);
+  enqueue(view, [...selectToTell(view), ...ops]);
 }
 
 function enqueue(view, ops) {
@@ -132,8 +147,12 @@ function enqueue(view, ops) {
     dismiss(view, op);
   }
   queue.again = AGAIN;
-  view.root.toggleAttribute("data-waiting", true);
   send(view);
+  later(view, () => {
+    view.root.toggleAttribute("data-waiting", queue.ops.length > 0);
+    for (const figure of ops.flatMap(([, id]) => shown(view, id))) drawFigure(view, figure, []);
+    drawMessages(view);
+  });
 }
 
 /** Tell what is not acknowledged, and again after a while: what is told while the server is away is lost.
@@ -185,7 +204,7 @@ function makeView(parent) {
   const root = make("div", { class: "board" });
   const view = {
     root, figures: new Map(), parts: {}, at: new Map(), lit: new Map(), bands: [], dismissed: new Set(),
-    said: new Map(), selected: null, hover: null, editor: null, whole: null, timer: 0, layout: "", queue: queueOf(""),
+    said: new Map(), selected: null, hover: null, editor: null, whole: null, timer: 0, rest: [], layout: "", queue: queueOf(""),
   };
   view.parts.bar = make("div", { class: "bar" });
   view.parts.lines = make("div", { class: "lines" });
@@ -657,15 +676,13 @@ function drawMessages(view) {
   }
 }
 
-/** The next operation on a matrix takes its messages away. */
+/** The next operation on a matrix takes its messages away; drawing follows. */
 function dismiss(view, [kind, id]) {
   if (!["edit", "paste", "toggle", "select"].includes(kind)) return;
   const old = view.data.messages.filter((m) => m.grid === id && !view.dismissed.has(m.id));
   view.said.delete(id);
   if (kind === "select" && old.some((m) => m.kind === "refused")) return;
   old.forEach((m) => view.dismissed.add(m.id));
-  for (const figure of view.figures.values()) if (figure.id === id && figure.drawn) drawFigure(view, figure, []);
-  drawMessages(view);
 }
 
 function sayComputed(view, figure) {
@@ -678,13 +695,36 @@ function sayComputed(view, figure) {
 
 /* ---- light: the cells a cell is made from -------------------------------------------------------------- */
 
+/* Which cells of an input make cell (i, j): ranges [first row, last row, first column, last column]. */
 const PATTERNS = {
-  row: (i) => [i, i, 0, Infinity],
-  column: (i, j) => [0, Infinity, j, j],
-  cell: (i, j) => [i, i, j, j],
-  swapped: (i, j) => [j, j, i, i],
-  all: () => [0, Infinity, 0, Infinity],
+  row: (i) => [[i, i, 0, Infinity]],
+  column: (i, j) => [[0, Infinity, j, j]],
+  cell: (i, j) => [[i, i, j, j]],
+  swapped: (i, j) => [[j, j, i, i]],
+  all: () => [[0, Infinity, 0, Infinity]],
+  first: (i) => [[i, i, 0, 0]], // a number for each row
+  top: (i, j) => [[0, 0, j, j]], // a number for each column
+  shift: (i, j, by) => (j + by < 0 ? [] : [[i, i, j + by, j + by]]),
+  pair: (i, j) => [[i, i, j & ~1, j | 1]],
+  half: (i, j, width) => [[i, i, j, j], ...(j < width ? [[i, i, other(j, width), other(j, width)]] : [])],
+  angle: (i, j) => [[i, i, j >> 1, j >> 1]],
+  "angle-half": (i, j, width) => [[i, i, j % (width / 2), j % (width / 2)]],
+  // head h (from 0) of heads d wide, when a matrix of n rows is cut up without the transpose
+  head: (i, j, h, d, n, heads) => {
+    const flat = (h * n + i) * d + j;
+    const [row, column] = [Math.floor(flat / (heads * d)), flat % (heads * d)];
+    return [[row, row, column, column]];
+  },
 };
+
+function other(j, width) {
+  return (j + width / 2) % width;
+}
+
+function sources(pattern, i, j) {
+  const [name, ...numbers] = pattern.split(" ");
+  return PATTERNS[name]?.(i, j, ...numbers.map(Number)) ?? [];
+}
 
 /** Outline what the hovered, focused or selected cell is made from. */
 function light(view) {
@@ -694,8 +734,9 @@ function light(view) {
   if (active) {
     for (const figure of shown(view, active.id)) mark(figure, [active.i, active.i, active.j, active.j], "self", lit);
     for (const [id, pattern] of view.data.grids[active.id]?.reads ?? []) {
-      const range = PATTERNS[pattern]?.(active.i, active.j);
-      for (const figure of range ? shown(view, id) : []) bands.push([figure, mark(figure, range, "source", lit)]);
+      for (const range of sources(pattern, active.i, active.j)) {
+        for (const figure of shown(view, id)) bands.push([figure, mark(figure, range, "source", lit)]);
+      }
     }
   }
   for (const cell of view.lit.keys()) if (!lit.has(cell)) set(cell, "data-lit", null);
@@ -793,11 +834,17 @@ function drawSelected(view, { grid, row, col }) {
 }
 
 function flushSelect(view) {
-  if (view.timer === 0) return;
+  const ops = selectToTell(view);
+  if (ops.length) enqueue(view, ops);
+}
+
+/** The selection that Python does not know of yet, as an operation. */
+function selectToTell(view) {
+  if (view.timer === 0) return [];
   clearTimeout(view.timer);
   view.timer = 0;
   const { selected } = view;
-  if (selected) enqueue(view, [["select", selected.grid, selected.row, selected.col]]);
+  return selected ? [["select", selected.grid, selected.row, selected.col]] : [];
 }
 
 /* ---- editing in place ---------------------------------------------------------------------------------- */
@@ -806,6 +853,7 @@ function flushSelect(view) {
 function edit(view, { figure, i, j }, first = null) {
   const grid = view.data.grids[figure.id];
   commit(view);
+  finish(view);
   select(view, figure, i, j, PAUSE);
   const initial = pendingText(view, figure.id, i, j) ?? String(grid.exact?.[i]?.[j] ?? grid.cells[i][j]);
   const input = make("input", {
@@ -832,12 +880,14 @@ function closeEditor(view) {
 function commit(view, focus = false) {
   const { editor } = view;
   if (!editor) return;
+  view.editor = null;
   const { figure, i, j, input, initial } = editor;
   const cell = figure.cells[i]?.[j];
-  if (cell && input.value !== initial) push(view, ["edit", figure.id, i, j, input.value]); // first of all: it takes longest
-  closeEditor(view);
-  if (focus) cell?.focus({ preventScroll: true });
-  for (const other of shown(view, figure.id)) drawFigure(view, other, []);
+  if (cell && input.value !== initial) push(view, ["edit", figure.id, i, j, input.value]);
+  later(view, () => {
+    input.remove();
+    if (focus) cell?.focus({ preventScroll: true });
+  });
 }
 
 /** A key in the editor. True where it has been dealt with. */
@@ -851,9 +901,10 @@ function editorKey(view, event) {
   } else if (event.key === "F2") view.editor.caret = !caret;
   else if (step) {
     commit(view, true);
-    moveTo(view, figure, i + step[0], j + step[1]);
+    later(view, () => moveTo(view, figure, i + step[0], j + step[1]));
   } else if (event.key === "Tab") {
-    commit(view, true); // the cell has focus again, and the browser goes on from there
+    commit(view, true);
+    finish(view); // the cell has focus again, and the browser goes on from there
     return false;
   } else return false;
   return true;
@@ -865,13 +916,18 @@ const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowR
 
 function onKey(view, event) {
   if (event.isComposing) return;
-  const place = places.get(event.target.closest("td"));
+  const place = places.get(targetOf(view, event).closest("td"));
   let taken = false;
   if (view.editor?.input === event.target) taken = editorKey(view, event);
   else if (event.ctrlKey || event.metaKey) taken = chord(view, event, place);
   else taken = stepKey(view, event) || Boolean(place && cellKey(view, event, place));
   if (taken) event.preventDefault();
   event.stopPropagation(); // Streamlit has keys of its own: "r" runs the page again
+}
+
+/** What a key is meant for: where the editor has just closed, the cell that has focus now. */
+function targetOf(view, event) {
+  return event.target.isConnected ? event.target : view.root.getRootNode().activeElement ?? view.root;
 }
 
 /** Keys with Ctrl or ⌘. */
@@ -1043,7 +1099,11 @@ function onPaste(view, event) {
 
 function listen(view) {
   const { root } = view;
-  const on = (name, handler) => root.addEventListener(name, (event) => handler(view, event));
+  const on = (name, handler) =>
+    root.addEventListener(name, (event) => {
+      finish(view);
+      handler(view, event);
+    });
   on("keydown", onKey);
   on("pointerdown", onDown);
   on("click", onClick);

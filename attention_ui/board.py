@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 NAME = "attention_board"
 
 Operation = list[Any]
-Pattern = Literal["row", "column", "cell", "swapped", "all"]
+Pattern = str  # a pattern of attention_core.operations.Operation
 
 # what follows the number and the kind: s a text, n a count from 0
 ARGUMENTS = {
