@@ -128,7 +128,7 @@ def times(
     **_: Any,
 ) -> Work:
     """One number times another."""
-    a, b = float(inputs[0][i, j]), float(inputs[1])
+    a, b = float(inputs[0][i, j]), float(at(inputs[1], i, j))
     left, right, value = factor(show(a)), show(b), show(known(result, lambda: a * b))
     return two(left, "×", right, value, read(show(a)) * read(right), name)
 
@@ -281,7 +281,9 @@ def known(result: float | None, compute: Callable[[], float]) -> float:
 
 
 def at(matrix: Any, i: int, j: int) -> Any:
-    """Cell (i, j) of a matrix that may have one row or one column standing for all of them."""
+    """Cell (i, j) of a matrix; one row, one column or one number stands for all of them."""
+    if not matrix.ndim:
+        return matrix
     rows, columns = matrix.shape
     return matrix[i if rows > 1 else 0, j if columns > 1 else 0]
 

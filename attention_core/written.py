@@ -27,6 +27,7 @@ def tex(text: str) -> str:
         ("−", "-"),
         ("∞", r"\infty"),
         ("×", r" \times "),
+        ("²", "^2"),
         ("not a number", r"\text{not a number}"),
         (" (takes no part)", r"\text{ (takes no part)}"),
     ):
