@@ -43,6 +43,8 @@ class Operation:
     | half W | (i, j) and (i, j ± W/2), both of the first W columns; (i, j) alone from column W on |
     | angle, angle W | (i, j >> 1); none from column W on |
     | angle-half W | (i, j mod W/2); none from column W on |
+    | at I R | (R, j) where i is I, none elsewhere |
+    | turned R, side C | (R, i); (i, C) |
     | head H D N M | the matrix (N, M·D) cut into M heads without swapping axes: the cell it was in head H |
 
     `work(inputs, i, j, show)` gives the arithmetic of one cell, `flops(shapes)` the number of operations for

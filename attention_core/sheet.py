@@ -6,8 +6,8 @@ same sheet, so a stage is described in exactly one place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -92,6 +92,34 @@ def stage(
     name, symbol, mark, title, axes, step = line
     return Stage(
         name, symbol, mark, title, operation, tuple(inputs.split()), tuple(axes.split()), *says, step, aside
+    )
+
+
+def again(stages: Sequence[Stage], letter: str, shared: Collection[str]) -> tuple[Stage, ...]:
+    """The same stages for another case, told apart by a letter: scores_b, Scores B.
+
+    Inputs named in `shared` are the same for every case. Token axes get the letter too, since another
+    case has tokens of its own.
+    """
+
+    def name(line: str) -> str:
+        return line if line in shared else f"{line}_{letter}"
+
+    def axis(axis: str) -> str:
+        return f"{axis}_{letter}" if axis in ("token", "query", "key") else axis
+
+    return tuple(
+        replace(
+            stage,
+            name=name(stage.name),
+            symbol=f"{{{stage.symbol}}}^{{({letter})}}",
+            mark=(*stage.mark, (f"({letter})", "sup")),
+            title=f"{stage.title} {letter.upper()}",
+            inputs=tuple(map(name, stage.inputs)),
+            axes=tuple(map(axis, stage.axes)),
+            aside=stage.aside and name(stage.aside),
+        )
+        for stage in stages
     )
 
 

@@ -81,7 +81,8 @@ function later(view, work) {
 }
 
 function finish(view) {
-  while (view.rest.length) view.rest.shift()();
+  const rest = view.rest.splice(0); // focus that moves on the way gets here, too
+  for (const work of rest) work();
 }
 
 const KEPT_IN_ADDRESS = ["embed", "embed_options"]; // Streamlit's own
@@ -705,10 +706,13 @@ const PATTERNS = {
   first: (i) => [[i, i, 0, 0]], // a number for each row
   top: (i, j) => [[0, 0, j, j]], // a number for each column
   shift: (i, j, by) => (j + by < 0 ? [] : [[i, i, j + by, j + by]]),
-  pair: (i, j) => [[i, i, j & ~1, j | 1]],
+  at: (i, j, here, row) => (i === here ? [[row, row, j, j]] : []),
+  turned: (i, j, row) => [[row, row, i, i]],
+  side: (i, j, column) => [[i, i, column, column]],
+  pair: (i, j, width = Infinity) => [j < width ? [i, i, j & ~1, j | 1] : [i, i, j, j]],
   half: (i, j, width) => [[i, i, j, j], ...(j < width ? [[i, i, other(j, width), other(j, width)]] : [])],
-  angle: (i, j) => [[i, i, j >> 1, j >> 1]],
-  "angle-half": (i, j, width) => [[i, i, j % (width / 2), j % (width / 2)]],
+  angle: (i, j, width = Infinity) => (j < width ? [[i, i, j >> 1, j >> 1]] : []),
+  "angle-half": (i, j, width) => (j < width ? [[i, i, j % (width / 2), j % (width / 2)]] : []),
   // head h (from 0) of heads d wide, when a matrix of n rows is cut up without the transpose
   head: (i, j, h, d, n, heads) => {
     const flat = (h * n + i) * d + j;

@@ -49,8 +49,9 @@ class Choice:
         key = _hand(desk, self.name, self.of(desk.bench))
         if self.kind == "list":
             st.radio(
-                self.label, list(self.options), key=key, format_func=self.options.__getitem__, help=self.help
-            )
+                self.label, list(self.options), key=key, format_func=self.options.__getitem__,
+                horizontal=True, help=self.help,
+            )  # fmt: skip
         else:
             st.segmented_control(
                 self.label, list(self.options), key=key, format_func=self.options.__getitem__, help=self.help

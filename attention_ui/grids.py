@@ -55,10 +55,10 @@ def grid(scene: Scene, name: str, *, editable: bool = True, title: str = "") -> 
         dims=" × ".join(_edge(scene, axis) for axis in line.axes),
         role=role_of(name),
         kind="given" if given else "switch" if switch else "computed",
-        rows=scene.labels[line.axes[0]] if is_token(line.axes[0]) else (),
-        cols=scene.labels[line.axes[1]] if is_token(line.axes[1]) else (),
-        row_axis=line.axes[0],
-        col_axis=line.axes[1],
+        rows=_edge_labels(scene, line.axes[0]),
+        cols=_edge_labels(scene, line.axes[1]),
+        row_axis=_axis(line.axes[0]),
+        col_axis=_axis(line.axes[1]),
         cells=texts.cells,
         exact=[[exact(v) for v in row] for row in numbers.tolist()] if given else None,
         levels=texts.levels,
@@ -72,6 +72,11 @@ def grid(scene: Scene, name: str, *, editable: bool = True, title: str = "") -> 
         notes={i: NOWHERE for i, row in enumerate(values) if not row.any()} if weights or rule else {},
         meaning=line.meaning,
     )
+
+
+def _edge_labels(scene: Scene, axis: str) -> tuple[str, ...]:
+    """Tokens, or the words of a lesson; features are numbered."""
+    return scene.labels[axis] if is_token(axis) or axis in scene.named else ()
 
 
 def role_of(name: str) -> str:
@@ -182,7 +187,15 @@ def _label(line: Given | Stage) -> Mark:
     return ((line.title, ""),) if len(plain) > 1 else ((f"{line.title} ", ""), *line.mark)
 
 
+def _axis(axis: str) -> str:
+    """What is written at an edge: the tokens of a second sentence are tokens, too."""
+    return axis.partition("_")[0] if is_token(axis) else axis
+
+
 def _edge(scene: Scene, axis: str) -> str:
-    if axis == "one":
-        return "1"
-    return "n" if axis in EDGES and scene.bench.n_q == scene.bench.n_k else EDGES.get(axis, axis)
+    """How long an edge is, in the letters of the field; a number where it has none."""
+    size = len(scene.labels[axis])
+    if is_token(axis):
+        same = scene.bench.n_q == scene.bench.n_k
+        return EDGES[axis] if axis in EDGES and not same else "n" if axis in EDGES else str(size)
+    return axis if axis.startswith("d_") else str(size)

@@ -27,6 +27,11 @@ LESSONS = (
         "compare", "The calculation", "Compare masks",
         "What does a mask change, on the same numbers?", SHARED[1:],  # it draws the masks itself
     ),
+    Lesson(
+        "part_01_neighbours", "Lessons", "1 · Why a word needs its neighbours",
+        "How can the same word mean something else in another sentence, when its row of numbers is the same?",
+        ("mask", "n", "d_model", "d_v", "tokens"), part=1,
+    ),
 )  # fmt: skip
 
 

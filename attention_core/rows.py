@@ -1,0 +1,133 @@
+r"""Operations that take single rows: a word in two sentences, and what each key brings to one query.
+
+A cell of these is made from a fixed row of an input: pattern "at I R" is the cell (R, j) where i = I and
+nothing elsewhere; "turned R" is the cell (R, i), "side R" the cell (i, R).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from attention_core.operations import Array, Operation, Shape
+from attention_core.worked import Work, known, two
+from attention_core.written import Show, cell, read, tex
+
+
+@cache
+def with_last_row(n: int) -> Operation:
+    """n − 1 rows of one matrix, and under them the last of the n rows of another."""
+
+    def compute(rows: Array, other: Array) -> Array:
+        if (rows.shape[-2], other.shape[-2]) != (n - 1, n) or rows.shape[-1] != other.shape[-1]:
+            raise ValueError(f"{rows.shape} and {other.shape} are not {n - 1} and {n} rows of one width")
+        return np.concatenate([rows, other[..., -1:, :]], axis=-2)
+
+    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
+        return _copied(inputs, int(i == n - 1), i, j, show, **names)
+
+    return Operation(
+        "another sentence with the same last word",
+        compute,
+        r"\begin{{bmatrix}}{0}\\ \text{{last row of }}{1}\end{{bmatrix}}",
+        "np.concatenate([{0}, {1}[..., -1:, :]], axis=-2)",
+        "torch.cat([{0}, {1}[..., -1:, :]], dim=-2)",
+        ("cell", f"at {n - 1} {n - 1}"),
+        work,
+        _free,
+    )
+
+
+@cache
+def last_rows(n: int) -> Operation:
+    """The last rows of two matrices with n rows each, one under the other."""
+
+    def compute(a: Array, b: Array) -> Array:
+        if a.shape != b.shape or a.shape[-2] != n:
+            raise ValueError(f"{a.shape} and {b.shape} do not have {n} rows of one width")
+        return np.concatenate([a[..., -1:, :], b[..., -1:, :]], axis=-2)
+
+    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
+        return _copied(inputs, i, n - 1, j, show, **names)
+
+    return Operation(
+        "last rows",
+        compute,
+        r"\begin{{bmatrix}}\text{{last row of }}{0}\\ \text{{last row of }}{1}\end{{bmatrix}}",
+        "np.concatenate([{0}[..., -1:, :], {1}[..., -1:, :]], axis=-2)",
+        "torch.cat([{0}[..., -1:, :], {1}[..., -1:, :]], dim=-2)",
+        (f"at 0 {n - 1}", f"at 1 {n - 1}"),
+        work,
+        _free,
+    )
+
+
+@cache
+def brought(row: int, *, down: bool = False) -> Operation:
+    """What each key brings to the query `row` (from 0): its weight times its value, one row per key.
+
+    down: the mistake of reading the table of weights down column `row` instead of along the row.
+    """
+    taken = f"[..., :, {row}, None]" if down else f"[..., {row}, :, None]"
+
+    def compute(weights: Array, v: Array) -> Array:
+        read_off = weights[..., :, row] if down else weights[..., row, :]
+        if read_off.shape[-1] != v.shape[-2]:
+            raise ValueError("there are not as many weights as values")
+        return read_off[..., None] * v
+
+    def work(
+        inputs: Sequence[Any],
+        i: int,
+        j: int,
+        show: Show,
+        *,
+        name: str = "",
+        result: float | None = None,
+        **_: Any,
+    ) -> Work:
+        weight = float(inputs[0][i, row] if down else inputs[0][row, i])
+        value = float(inputs[1][i, j])
+        left, right = show(weight), show(value)
+        shown = show(known(result, lambda: weight * value))
+        return two(left, "×", right, shown, read(left) * read(right), name)
+
+    return Operation(
+        "weight times value",
+        compute,
+        rf"\text{{{{{'column' if down else 'row'} {row + 1} of }}}}{{0}} \odot {{1}}",
+        f"{{0}}{taken} * {{1}}",
+        f"{{0}}{taken} * {{1}}",
+        (f"{'side' if down else 'turned'} {row}", "cell"),
+        work,
+        lambda shapes: int(np.prod(shapes[1])),
+    )
+
+
+def _copied(
+    inputs: Sequence[Any],
+    which: int,
+    i: int,
+    j: int,
+    show: Show,
+    *,
+    name: str = "",
+    titles: Sequence[str] = (),
+    symbols: Sequence[str] = (),
+    **_: Any,
+) -> Work:
+    """Cell (i, j) of one of the inputs, as it is."""
+    value = show(float(inputs[which][i, j]))
+    symbol = symbols[which] if symbols else "A"
+    title = titles[which] if titles else "the matrix"
+    return Work(
+        f"row {i + 1}, column {j + 1} of {title}: {value}",
+        (f"{name} &= {cell(symbol, i, j)}", f"&= {tex(value)}"),
+    )
+
+
+def _free(shapes: Sequence[Shape]) -> int:
+    return 0
