@@ -112,6 +112,23 @@ def test_an_arrow_takes_the_typed_number_and_moves_on(page):
     wait(page, lambda: numbers(page, "q")[1, 1] == 7)
 
 
+def test_a_key_that_follows_at_once_meets_the_cell_and_not_the_editor_that_is_closing(page):
+    cell(page, "Q", 1, 1).dblclick()
+    value = page.locator(BOARD).evaluate(
+        """board => {
+            const active = () => board.shadowRoot.activeElement;
+            const press = key => active().dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+            active().value = "7";
+            for (const key of ["Enter", "8"]) press(key);
+            return active().value;
+        }"""
+    )
+    assert value == "8"
+    page.keyboard.type("9")
+    page.keyboard.press("Enter")
+    wait(page, lambda: done(page, "edit") == [["q", 1, 1, "7"], ["q", 1, 1, "89"]])
+
+
 @pytest.mark.parametrize("key", ["F2", "Enter"])
 def test_f2_and_enter_open_the_exact_number_and_arrows_move_the_caret(page, key):
     type_into(page, "Q", 1, 1, "1.23456")
