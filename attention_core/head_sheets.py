@@ -10,26 +10,34 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from attention_core.elementwise import PLUS_TOP
 from attention_core.heads import columns, head_cut, join
 from attention_core.operations import MATMUL, Operation
-from attention_core.sheet import Given, Lines, Mark, Sheet, Stage, given, mark, stage
+from attention_core.sheet import ONE, Given, Lines, Mark, Sheet, Stage, given, mark, stage
 from attention_core.sheets import Scaling, X, attention_sheet
 
 Positions = Literal["rope-interleaved", "rope-half", "alibi"]
 Mistake = Literal["no transpose"]
-Named = tuple[str, str, Mark, str]  # name, symbol, mark and title of a line
+Says = tuple[str, str]
 
 POSITIONS = (None, "rope-interleaved", "rope-half", "alibi")
 MISTAKES = (None, "no transpose")
-AXES = {
-    "q": ("query", "n_heads·d_k"),
-    "k": ("key", "n_kv_heads·d_k"),
-    "v": ("key", "n_kv_heads·d_v"),
-    "concatenated": ("query", "n_heads·d_v"),
-}
-OUTPUT: Named = ("output", "O", mark("O"), "Output")
+AXES = {"q": "query n_heads·d_k", "k": "key n_kv_heads·d_k", "v": "key n_kv_heads·d_v"}  # all heads
+NARROW = {"q": "query d_k", "k": "key d_k", "v": "key d_v"}  # one head
+
+
+class Line(NamedTuple):
+    """What a line is called."""
+
+    name: str
+    symbol: str
+    mark: Mark
+    title: str
+
+
+OUTPUT = Line("output", "O", mark("O"), "Output")
 
 # fmt: off
 _X_SAYS = {
@@ -52,6 +60,10 @@ _SHARED_LOOK = "This one head of keys and values is read by several heads of que
 _WRONG_SAYS = (
     "A number of {0} counted on row by row, whichever token it belongs to.",
     "Whole rows have been taken and folded up: row i is no longer about token i.")
+_BIAS_SAYS = (
+    "The number that is added to one column of {0}, whichever the token.",
+    "One row for all tokens. In a model its numbers are learned.")
+_PRODUCT_LOOK = "The bias is still to come."
 _JOIN_SAYS = (
     "One number of the output of one head.",
     "Each head has columns of its own; nothing has been mixed yet.")
@@ -147,31 +159,43 @@ def projection_lines(heads: Heads, sources: Sequence[str] = ("x", "x", "x")) -> 
     givens: list[Given] = []
     stages: list[Stage] = []
     for letter, source in zip("qkv", sources, strict=True):
-        name, symbol = f"w_{letter}", f"W_{letter.upper()}"
-        says = (_WEIGHT_SAYS[0].format(letter.upper()), _WEIGHT_SAYS[1])
-        axes = f"d_model {AXES[letter][1]}"
-        givens.append(given(name, symbol, mark("W", letter.upper()), symbol, axes, 0, says, is_learned=True))
-        stages.append(stage(_line(letter), MATMUL, f"{source} {name}", (_WIDE_SAYS[letter], _WIDE_LOOK)))
+        weight, bias = _weight(letter), _bias(letter)
+        givens += [weight, bias] if heads.biases else [weight]
+        line = Line(letter, letter.upper(), mark(letter.upper()), letter.upper())
+        says = (_WIDE_SAYS[letter], _WIDE_LOOK)
+        stages += product(line, AXES[letter], f"{source} {weight.name}", says, heads.biases and bias.name)
     return tuple(givens), tuple(stages)
 
 
-def heads_lines(heads: Heads, output: Named = OUTPUT) -> Lines:
+def product(line: Line, axes: str, factors: str, says: Says, bias: str | Literal[False]) -> tuple[Stage, ...]:
+    """A product, and where there is a bias the product before it and the sum of both."""
+    if not bias:
+        return (stage((*line, axes, 0), MATMUL, factors, says),)
+    first = Line(
+        f"{line.name}_product",
+        rf"{line.symbol}_{{\text{{product}}}}",
+        mark(line.mark[0][0], "product"),
+        f"{line.title} before its bias",
+    )
+    return (
+        stage((*first, axes, 0), MATMUL, factors, (says[0], _PRODUCT_LOOK)),
+        stage((*line, axes, 0), PLUS_TOP, f"{first.name} {bias}", says),
+    )
+
+
+def heads_lines(heads: Heads, output: Line = OUTPUT) -> Lines:
     """From q, k and v of all heads to the output, and what is given beside them."""
     inner = attention_sheet(scaling=heads.scaling, bias=heads.bias)
     beside = (replace(line, step=0) for line in inner.given if line.name not in ("q", "k", "v"))
     stages = [line for head in range(1, heads.n_heads + 1) for line in _head(heads, inner, head)]
     outputs = " ".join(f"output_{head}" for head in range(1, heads.n_heads + 1))
-    joined = " ".join(AXES["concatenated"])
-    stages += [
-        stage(
-            ("concatenated", r"O_{\text{heads}}", mark("O", "heads"), "Heads side by side", joined, 0),
-            join((heads.d_value,) * heads.n_heads),
-            outputs,
-            _JOIN_SAYS,
-        ),
-        stage((*output, "query d_model", 0), MATMUL, "concatenated w_o", _OUTPUT_SAYS),
-    ]
-    return (*beside, W_O), tuple(stages)
+    joined = Line("concatenated", r"O_{\text{heads}}", mark("O", "heads"), "Heads side by side")
+    stages.append(
+        stage((*joined, "query n_heads·d_v", 0), join((heads.d_value,) * heads.n_heads), outputs, _JOIN_SAYS)
+    )
+    b_o = _bias("o")
+    stages += product(output, "query d_model", "concatenated w_o", _OUTPUT_SAYS, heads.biases and b_o.name)
+    return (*beside, W_O, *(b_o,) * heads.biases), tuple(stages)
 
 
 def _head(heads: Heads, inner: Sheet, head: int) -> Iterator[Stage]:
@@ -199,9 +223,8 @@ def _cut(heads: Heads, letter: str, head: int) -> Stage:
     )
     if heads.mistake is not None:
         says = (_WRONG_SAYS[0].format(symbol), _WRONG_SAYS[1])
-    axes = f"{AXES[letter][0]} {'d_v' if letter == 'v' else 'd_k'}"
     line = (f"{letter}_{head}", f"{symbol}_{{{head}}}", mark(symbol, str(head)), _title(symbol, head, shared))
-    return stage((*line, axes, 0), heads.cut(letter, head), letter, says)
+    return stage((*line, NARROW[letter], 0), heads.cut(letter, head), letter, says)
 
 
 def _numbered(line: Stage, number: dict[str, int], shared: bool) -> Stage:
@@ -237,14 +260,44 @@ def _title(title: str, head: int, shared: bool) -> str:
     return f"{title}, {'shared ' if shared else ''}head {head}"
 
 
-def _line(letter: str) -> tuple[str, str, Mark, str, str, int]:
+def _weight(letter: str) -> Given:
+    """W_Q, W_K or W_V with the columns of all heads."""
+    symbol, width = letter.upper(), AXES[letter].split()[1]
+    says = (_WEIGHT_SAYS[0].format(symbol), _WEIGHT_SAYS[1])
+    return given(
+        f"w_{letter}",
+        f"W_{symbol}",
+        mark("W", symbol),
+        f"W_{symbol}",
+        f"d_model {width}",
+        0,
+        says,
+        is_learned=True,
+    )
+
+
+def _bias(letter: str) -> Given:
+    """b_Q, b_K, b_V or b_O: one number for every column."""
     symbol = letter.upper()
-    return letter, symbol, mark(symbol), symbol, " ".join(AXES[letter]), 0
+    width = "d_model" if letter == "o" else AXES[letter].split()[1]
+    what = "the output" if letter == "o" else symbol
+    says = (_BIAS_SAYS[0].format(what), _BIAS_SAYS[1])
+    return given(
+        f"b_{letter}",
+        f"b_{symbol}",
+        mark("b", symbol),
+        f"b_{symbol}",
+        f"{ONE} {width}",
+        0,
+        says,
+        is_learned=True,
+    )
 
 
 def _whole(letter: str) -> Given:
     """Q, K or V of all heads as it is given."""
-    return given(*_line(letter), (_WIDE_SAYS[letter], _WIDE_LOOK))
+    symbol = letter.upper()
+    return given(letter, symbol, mark(symbol), symbol, AXES[letter], 0, (_WIDE_SAYS[letter], _WIDE_LOOK))
 
 
 def _other(name: str) -> Given:

@@ -18,7 +18,7 @@ from attention_core.written import read
 pytestmark = pytest.mark.filterwarnings("error")
 
 N, D_MODEL, D_K, D_V = 7, 12, 3, 2
-SIZES = {"token": N, "query": N, "key": N, "d_model": D_MODEL, "d_k": D_K, "d_v": D_V}
+SIZES = {"one": 1, "token": N, "query": N, "key": N, "d_model": D_MODEL, "d_k": D_K, "d_v": D_V}
 SHARING = [(1, 1), (3, 3), (4, 4), (4, 2), (4, 1), (6, 2)]
 SHEETS = {
     f"{heads}-{few}{'-bias' * bias}{'-cross' * cross}{'-wrong' * wrong}{'-qkv' * (not from_x)}": (
@@ -32,7 +32,8 @@ SHEETS = {
     )
     if from_x or not cross
 }
-RIGHT = {name: choice for name, choice in SHEETS.items() if "wrong" not in name and "qkv" not in name}
+SHEETS |= {f"{heads}-{few}-biases": (heads, few, {"biases": True}) for heads, few in SHARING}
+RIGHT = {name: SHEETS[name] for name in SHEETS if "wrong" not in name and "qkv" not in name}
 each_sheet = pytest.mark.parametrize("choice", SHEETS.values(), ids=SHEETS)
 each_from_x = pytest.mark.parametrize("choice", RIGHT.values(), ids=RIGHT)
 
@@ -59,7 +60,7 @@ def made_up(
     rng = np.random.default_rng(seed)
     given: dict[str, Any] = {}
     for line in sheet.given:
-        shape = tuple(sizes.get(axis, 1) for axis in line.axes)
+        shape = tuple(sizes[axis] for axis in line.axes)
         leading = batch if line.name in ("x", "x_k", "x_v", "q", "k", "v") else ()
         given[line.name] = (
             rng.random(shape) < 0.7 if line.is_rule else rng.normal(size=(*leading, *shape)) * 0.8
@@ -69,14 +70,20 @@ def made_up(
     return given
 
 
+def projected(given: dict[str, Any], letter: str, source: str, own: slice) -> np.ndarray:
+    """The columns of a head: rows times its part of the weights, plus its part of the bias."""
+    made = given.get(source, given["x"]) @ given[f"w_{letter}"][:, own]
+    return made + given[f"b_{letter}"][:, own] if f"b_{letter}" in given else made
+
+
 def by_loops(given: dict[str, Any], heads: int, few: int) -> list[np.ndarray]:
     """The output of each head, one query at a time, from the definition."""
     outputs = []
     for h in range(heads):
         g = h // (heads // few)
-        q = given["x"] @ given["w_q"][:, h * D_K : (h + 1) * D_K]
-        k = given.get("x_k", given["x"]) @ given["w_k"][:, g * D_K : (g + 1) * D_K]
-        v = given.get("x_v", given["x"]) @ given["w_v"][:, g * D_V : (g + 1) * D_V]
+        q = projected(given, "q", "x", slice(h * D_K, (h + 1) * D_K))
+        k = projected(given, "k", "x_k", slice(g * D_K, (g + 1) * D_K))
+        v = projected(given, "v", "x_v", slice(g * D_V, (g + 1) * D_V))
         out = np.zeros((len(q), D_V))
         for i, row in enumerate(q):
             seen = np.flatnonzero(given["mask"][i])
@@ -99,9 +106,8 @@ def test_every_head_is_an_attention_of_its_own(choice: tuple[int, int, dict[str,
     for h, out in enumerate(want):
         np.testing.assert_allclose(values[f"output_{h + 1}"], out, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(values["concatenated"], np.concatenate(want, axis=1), rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(
-        values["output"], np.concatenate(want, axis=1) @ given["w_o"], rtol=1e-12, atol=1e-13
-    )
+    whole = np.concatenate(want, axis=1) @ given["w_o"] + given.get("b_o", 0.0)
+    np.testing.assert_allclose(values["output"], whole, rtol=1e-12, atol=1e-13)
 
 
 @each_from_x
@@ -113,7 +119,9 @@ def test_the_sheet_and_the_function_agree(
     sheet = sheet_of(choice)
     given = made_up(sheet, sizes_of(heads, few), batch=batch)
     values = run(sheet, given)
-    extra = {name: given[name] for name in ("x_k", "x_v", "bias") if name in given}
+    extra = {
+        name: given[name] for name in ("x_k", "x_v", "bias", "b_q", "b_k", "b_v", "b_o") if name in given
+    }
     trace = multi_head_attention(
         *(given[name] for name in ("x", "w_q", "w_k", "w_v", "w_o")),
         n_heads=heads,
@@ -204,11 +212,12 @@ def read_cells(pattern: str, i: int, j: int, shape: tuple[int, ...]) -> set[tupl
         "cell": lambda: {(i, j)},
         "swapped": lambda: {(j, i)},
         "shift": lambda: {(i, j + k[0])},
+        "top": lambda: {(0, j)},
     }[kind]()
     return {(r, c) for r, c in found if 0 <= r < rows and 0 <= c < width}
 
 
-@pytest.mark.parametrize("name", ["4-2-bias", "3-3-wrong", "3-3-cross"])
+@pytest.mark.parametrize("name", ["4-2-bias", "3-3-wrong", "3-3-cross", "4-2-biases"])
 def test_a_cell_follows_the_cells_it_reads_and_no_others(name: str) -> None:
     """Every entry of every input changed in turn: what does not read it stays, most of what does moves."""
     sheet, sizes = sheet_of(SHEETS[name]), sizes_of(*SHEETS[name][:2])
@@ -292,7 +301,7 @@ def test_merging_undoes_splitting() -> None:
     assert join((5, 1, 6)).reads == ("shift 0", "shift -5", "shift -6")
 
 
-@pytest.mark.parametrize("name", ["1-1", "4-2-bias", "3-3-wrong", "3-3-cross", "6-2-qkv"])
+@pytest.mark.parametrize("name", ["1-1", "4-2-bias", "3-3-wrong", "3-3-cross", "6-2-qkv", "6-2-biases"])
 def test_the_exported_program_gives_the_same_numbers(name: str) -> None:
     sheet = sheet_of(SHEETS[name])
     values = run(sheet, made_up(sheet, sizes_of(*SHEETS[name][:2])))

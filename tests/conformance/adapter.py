@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 import attention_core as core
 from attention_core import attention, log_softmax, softmax, tensor_scatter
+from attention_core.head_sheets import heads_sheet
 from attention_core.masks import causal, chunked, padding, prefix, segments, window
+from attention_core.sheet import run
 
 Arrays = Mapping[str, NDArray[Any]]
 Attributes = Mapping[str, Any]
@@ -104,6 +106,49 @@ def TensorScatter(inputs: Arrays, attributes: Attributes) -> Outputs:
         mode=attributes["mode"],
     )
     return {"present_cache": present}
+
+
+def MultiHeadAttention(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """torch.nn.MultiheadAttention by the sheet of heads; here True in a mask means left out."""
+    query, heads = inputs["query"], attributes["num_heads"]
+    width = query.shape[-1] // heads
+    bias, mask = _left_out(inputs, (query.shape[-2], inputs["key"].shape[-2]))
+    biases = "in_proj_bias" in inputs
+    sheet = heads_sheet(heads, d_head=width, d_value=width, cross=True, bias=bias is not None, biases=biases)
+    given = {
+        "x": query,
+        "x_k": inputs["key"],
+        "x_v": inputs["value"],
+        "mask": mask,
+        "divisor": np.sqrt(width),
+    }
+    given |= _torch_heads(inputs, "") | ({} if bias is None else {"bias": bias})
+    values = run(sheet, {line.name: given[line.name] for line in sheet.given})
+    weights = np.stack([values[f"weights_{head}"] for head in range(1, heads + 1)], axis=1)
+    return {"Y": _like(values["output"], query), "weights": _like(weights, query)}
+
+
+def _torch_heads(inputs: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+    """The givens of the sheet of heads from torch's parameters, which are stored as (out, in)."""
+    given = dict(zip(("w_q", "w_k", "w_v"), np.split(inputs[f"{prefix}in_proj_weight"].T, 3, 1), strict=True))
+    given["w_o"] = inputs[f"{prefix}out_proj.weight"].T
+    if f"{prefix}in_proj_bias" in inputs:
+        parts = np.split(inputs[f"{prefix}in_proj_bias"][None], 3, 1)
+        given |= dict(zip(("b_q", "b_k", "b_v"), parts, strict=True))
+        given["b_o"] = inputs[f"{prefix}out_proj.bias"][None]
+    return given
+
+
+def _left_out(inputs: Arrays, table: tuple[int, int]) -> tuple[NDArray[np.float64] | None, NDArray[np.bool_]]:
+    """torch's masks as the core's bias and mask, in which True means may look."""
+    left_out = inputs.get("attn_mask")
+    if left_out is None or left_out.dtype == np.bool_:
+        bias, mask = None, np.ones(table, dtype=bool) if left_out is None else ~left_out
+    else:
+        bias, mask = np.where(left_out == -np.inf, 0.0, _wide(left_out)), left_out != -np.inf
+    if "key_padding_mask" in inputs:
+        mask = mask & ~inputs["key_padding_mask"][:, None, :]
+    return bias, mask
 
 
 def _attend(
