@@ -7,63 +7,39 @@ head of keys and values: of four heads with two key heads, 1 and 2 read k_1 and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
-from attention_core.elementwise import PLUS_TOP
 from attention_core.heads import columns, head_cut, join
-from attention_core.operations import MATMUL, Operation
-from attention_core.sheet import ONE, Given, Lines, Mark, Sheet, Stage, given, mark, stage
+from attention_core.operations import Operation
+from attention_core.projections import (
+    NARROW,
+    ROW_SAYS,
+    Line,
+    bias_of,
+    other,
+    product,
+    projection_lines,
+    whole,
+)
+from attention_core.sheet import Lines, Mark, Sheet, Stage, given, mark, stage
 from attention_core.sheets import Scaling, X, attention_sheet
 
 Positions = Literal["rope-interleaved", "rope-half", "alibi"]
 Mistake = Literal["no transpose"]
-Says = tuple[str, str]
 
 POSITIONS = (None, "rope-interleaved", "rope-half", "alibi")
 MISTAKES = (None, "no transpose")
-AXES = {"q": "query n_heads·d_k", "k": "key n_kv_heads·d_k", "v": "key n_kv_heads·d_v"}  # all heads
-NARROW = {"q": "query d_k", "k": "key d_k", "v": "key d_v"}  # one head
-
-
-class Line(NamedTuple):
-    """What a line is called."""
-
-    name: str
-    symbol: str
-    mark: Mark
-    title: str
-
-
 OUTPUT = Line("output", "O", mark("O"), "Output")
 
 # fmt: off
-_X_SAYS = {
-    "x_k": ("One number of the row that a key is made of.",
-            "The queries come from elsewhere: they look at the rows of another text."),
-    "x_v": ("One number of the row that a value is made of.",
-            "One row for each row that keys are made of, and usually the same rows."),
-}
-_WEIGHT_SAYS = (
-    "How much one feature of a row counts towards one column of {0}.",
-    "The weights of all heads stand side by side, those of head 1 first.")
-_WIDE_SAYS = {
-    "q": "One of the numbers that query i is compared by, in one of the heads.",
-    "k": "One of the numbers that key j is compared by, in one of the heads.",
-    "v": "One of the numbers that key j contributes, in one of the heads.",
-}
-_WIDE_LOOK = "The columns of all heads stand side by side, those of head 1 first."
 _CUT_LOOK = "A head takes columns and keeps every row: it sees all tokens, and a part of their features."
 _SHARED_LOOK = "This one head of keys and values is read by several heads of queries."
 _WRONG_SAYS = (
     "A number of {0} counted on row by row, whichever token it belongs to.",
     "Whole rows have been taken and folded up: row i is no longer about token i.")
-_BIAS_SAYS = (
-    "The number that is added to one column of {0}, whichever the token.",
-    "One row for all tokens. In a model its numbers are learned.")
-_PRODUCT_LOOK = "The bias is still to come."
 _JOIN_SAYS = (
     "One number of the output of one head.",
     "Each head has columns of its own; nothing has been mixed yet.")
@@ -147,40 +123,11 @@ def heads_sheet(
     )
     beside, stages = heads_lines(heads)
     if not from_x:
-        return Sheet((*map(_whole, "qkv"), *beside), stages)
+        return Sheet((*map(whole, "qkv"), *beside), stages)
     sources = ("x", "x_k", "x_v") if cross else ("x", "x", "x")
-    weights, products = projection_lines(heads, sources)
-    start = (replace(X, step=0), *map(_other, sources[1:] if cross else ()))
+    weights, products = projection_lines(sources, biases=biases)
+    start = (replace(X, step=0), *map(other, sources[1:] if cross else ()))
     return Sheet((*start, *weights, *beside), (*products, *stages))
-
-
-def projection_lines(heads: Heads, sources: Sequence[str] = ("x", "x", "x")) -> Lines:
-    """The weights, and Q, K and V of all heads as products of them with three earlier lines."""
-    givens: list[Given] = []
-    stages: list[Stage] = []
-    for letter, source in zip("qkv", sources, strict=True):
-        weight, bias = _weight(letter), _bias(letter)
-        givens += [weight, bias] if heads.biases else [weight]
-        line = Line(letter, letter.upper(), mark(letter.upper()), letter.upper())
-        says = (_WIDE_SAYS[letter], _WIDE_LOOK)
-        stages += product(line, AXES[letter], f"{source} {weight.name}", says, heads.biases and bias.name)
-    return tuple(givens), tuple(stages)
-
-
-def product(line: Line, axes: str, factors: str, says: Says, bias: str | Literal[False]) -> tuple[Stage, ...]:
-    """A product, and where there is a bias the product before it and the sum of both."""
-    if not bias:
-        return (stage((*line, axes, 0), MATMUL, factors, says),)
-    first = Line(
-        f"{line.name}_product",
-        rf"{line.symbol}_{{\text{{product}}}}",
-        mark(line.mark[0][0], "product"),
-        f"{line.title} before its bias",
-    )
-    return (
-        stage((*first, axes, 0), MATMUL, factors, (says[0], _PRODUCT_LOOK)),
-        stage((*line, axes, 0), PLUS_TOP, f"{first.name} {bias}", says),
-    )
 
 
 def heads_lines(heads: Heads, output: Line = OUTPUT) -> Lines:
@@ -193,7 +140,7 @@ def heads_lines(heads: Heads, output: Line = OUTPUT) -> Lines:
     stages.append(
         stage((*joined, "query n_heads·d_v", 0), join((heads.d_value,) * heads.n_heads), outputs, _JOIN_SAYS)
     )
-    b_o = _bias("o")
+    b_o = bias_of("o")
     stages += product(output, "query d_model", "concatenated w_o", _OUTPUT_SAYS, heads.biases and b_o.name)
     return (*beside, W_O, *(b_o,) * heads.biases), tuple(stages)
 
@@ -218,7 +165,7 @@ def _cut(heads: Heads, letter: str, head: int) -> Stage:
     symbol = letter.upper()
     shared = letter != "q" and heads.n_kv_heads < heads.n_heads
     says = (
-        _WIDE_SAYS[letter].replace("one of the heads", "this head"),
+        ROW_SAYS[letter].replace("one of the heads", "this head"),
         _SHARED_LOOK if shared else _CUT_LOOK,
     )
     if heads.mistake is not None:
@@ -258,49 +205,3 @@ def _mark(pieces: Mark, number: int) -> Mark:
 
 def _title(title: str, head: int, shared: bool) -> str:
     return f"{title}, {'shared ' if shared else ''}head {head}"
-
-
-def _weight(letter: str) -> Given:
-    """W_Q, W_K or W_V with the columns of all heads."""
-    symbol, width = letter.upper(), AXES[letter].split()[1]
-    says = (_WEIGHT_SAYS[0].format(symbol), _WEIGHT_SAYS[1])
-    return given(
-        f"w_{letter}",
-        f"W_{symbol}",
-        mark("W", symbol),
-        f"W_{symbol}",
-        f"d_model {width}",
-        0,
-        says,
-        is_learned=True,
-    )
-
-
-def _bias(letter: str) -> Given:
-    """b_Q, b_K, b_V or b_O: one number for every column."""
-    symbol = letter.upper()
-    width = "d_model" if letter == "o" else AXES[letter].split()[1]
-    what = "the output" if letter == "o" else symbol
-    says = (_BIAS_SAYS[0].format(what), _BIAS_SAYS[1])
-    return given(
-        f"b_{letter}",
-        f"b_{symbol}",
-        mark("b", symbol),
-        f"b_{symbol}",
-        f"{ONE} {width}",
-        0,
-        says,
-        is_learned=True,
-    )
-
-
-def _whole(letter: str) -> Given:
-    """Q, K or V of all heads as it is given."""
-    symbol = letter.upper()
-    return given(letter, symbol, mark(symbol), symbol, AXES[letter], 0, (_WIDE_SAYS[letter], _WIDE_LOOK))
-
-
-def _other(name: str) -> Given:
-    """The rows that keys or values are made of, where they are not X."""
-    letter = name[-1].upper()
-    return given(name, f"X_{letter}", mark("X", letter), f"X_{letter}", "key d_model", 0, _X_SAYS[name])
