@@ -92,7 +92,8 @@ SCALINGS = {
         "The order within a row stays the same; unless d_k is 1, the differences shrink.")),
     "number": stage(_SCALED, SCALE, "scores scale", (
         "The score of query i and key j, multiplied by the chosen number.",
-        "A number above 1 pulls the scores of a row apart, one between 0 and 1 brings them together.")),
+        "A number above 1 pulls the scores of a row apart, one between 0 and 1 brings them together, 0 makes "
+        "them equal; a negative one turns their order round.")),
     "none": stage(_SCALED, KEEP, "scores", (
         "The score of query i and key j, not scaled.",
         "Scaling is switched off, so these are the scores themselves.")),

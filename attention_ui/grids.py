@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import isclose
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from attention_core.masks import as_matrix
 from attention_core.numbers import exact, show, show_table
 from attention_core.sheet import Given, Mark, Stage, reads
+from attention_core.written import read
 from attention_ui import theme
 from attention_ui.bench import SCALINGS, scaling_word
 from attention_ui.board import Grid, Pattern, Unit
@@ -28,6 +30,7 @@ NARROWEST = (5, 4)  # characters, up to FEW columns and beyond
 FEW = 8
 EDGES = {"query": "n_q", "key": "n_k", "token": "n"}
 NOWHERE = "may look nowhere"
+ROUNDED = "row sum (cells are rounded)"
 PROJECTIONS = [Unit("q", left="x", top="w_q"), Unit("k", top="w_k"), Unit("v", top="w_v")]
 MASKED = "+ M"  # what stands over the arrow to the masked scores
 
@@ -68,9 +71,18 @@ def grid(scene: Scene, name: str, *, editable: bool = True, title: str = "") -> 
         width=texts.width,
         reads=_reads(scene, name),
         sums=[show(total) for total in values.sum(axis=-1)] if weights else None,
-        sums_label="row sum",
+        sums_label="row sum" if not weights or _add_up(texts.cells, values) else ROUNDED,
         notes={i: NOWHERE for i, row in enumerate(values) if not row.any()} if weights or rule else {},
         meaning=line.meaning,
+    )
+
+
+def _add_up(cells: Sequence[Sequence[str]], values: NDArray[np.float64]) -> bool:
+    """Whether the numbers as they are shown add up to the sums as they are shown, row by row."""
+    sums = [show(total) for total in values.sum(axis=-1)]
+    return all(
+        isclose(sum(map(read, row)), read(total), abs_tol=1e-9)
+        for row, total in zip(cells, sums, strict=True)
     )
 
 

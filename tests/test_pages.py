@@ -14,6 +14,7 @@ from attention_core.masks import MASKS
 from attention_core.steps import STEPS
 from attention_ui.bench import givens, numbers, opened
 from attention_ui.desk import Desk
+from attention_ui.grids import grid
 from attention_ui.lessons import LESSONS
 from attention_ui.links import PANELS, to_query
 from attention_ui.scene import scene
@@ -128,6 +129,15 @@ def test_an_edit_is_there_on_another_page_and_back():
     app.switch_page("pages/compare.py").run()
     app.switch_page("pages/walkthrough.py").run()
     assert numbers(desk_of(checked(app)).bench, "x")[1, 1] == 0.5
+
+
+def test_thirds_add_up_to_one_and_the_page_says_that_cells_are_rounded():
+    equal = {"example": "average", "n": 3, "mask": "none"}
+    made = grid(scene(desk_of(open_app(**equal)).bench), "weights")
+    assert [list(row) for row in made.cells] == [["0.33"] * 3] * 3
+    assert (list(made.sums), made.sums_label) == (["1"] * 3, "row sum (cells are rounded)")
+    halves = grid(scene(desk_of(open_app(**{**equal, "n": 2})).bench), "weights")
+    assert halves.sums_label == "row sum"
 
 
 def test_sliders_keep_what_is_inside_and_growing_again_gives_the_same_numbers():
