@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import math
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
+from attention_core import activations, elementwise, operations, row_statistics
 from attention_core.numbers import show
 from attention_core.operations import (
     ADD,
@@ -13,7 +16,6 @@ from attention_core.operations import (
     LOGSUMEXP,
     MASK,
     MATMUL,
-    OPERATIONS,
     SCALE,
     SOFTCAP,
     SOFTMAX,
@@ -21,7 +23,6 @@ from attention_core.operations import (
     Operation,
     matmul,
 )
-from attention_core.softmax import logsumexp, softmax
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -31,7 +32,9 @@ TABLE = RNG.normal(size=(7, 5))
 RULE = RNG.random((7, 5)) < 0.6
 NUMBER = np.array(1.75)
 
-INPUTS = {
+PER_ROW, PER_COLUMN = RNG.normal(size=(7, 1)), RNG.normal(size=(1, 5))
+
+INPUTS: dict[str, tuple[Any, ...]] = {
     MATMUL.name: (TALL, WIDE),
     TRANSPOSE.name: (TALL,),
     KEEP.name: (TABLE,),
@@ -42,78 +45,125 @@ INPUTS = {
     MASK.name: (TABLE, RULE),
     SOFTMAX.name: (TABLE,),
     LOGSUMEXP.name: (TABLE,),
+    elementwise.MULTIPLY.name: (TABLE, RNG.normal(size=(7, 5))),
+    elementwise.MINUS_FIRST.name: (TABLE, PER_ROW),
+    elementwise.OVER_FIRST.name: (TABLE, PER_ROW),
+    elementwise.MINUS_TOP.name: (TABLE, PER_COLUMN),
+    elementwise.OVER_TOP.name: (TABLE, PER_COLUMN),
+    elementwise.TIMES_TOP.name: (TABLE, PER_COLUMN),
+    elementwise.PLUS_TOP.name: (TABLE, PER_COLUMN),
+    elementwise.PLUS_NUMBER.name: (TABLE, NUMBER),
+    row_statistics.ROOT.name: (PER_ROW**2, NUMBER),
+    activations.SWISH.name: (TABLE, NUMBER),
 }
-each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda op: op.name)
-
-
-def plain(text: str) -> float:
-    return float(text.replace("−", "-").replace("∞", "inf"))
+CASES: list[tuple[Operation, tuple[Any, ...]]] = [
+    (operation, INPUTS.get(operation.name, (TABLE,)))
+    for module in (operations, elementwise, row_statistics, activations)
+    for operation in module.OPERATIONS
+]
+each_operation = pytest.mark.parametrize(("operation", "inputs"), CASES, ids=[op.name for op, _ in CASES])
 
 
 def value_at(result: np.ndarray, i: int, j: int) -> float:
     return float(result[i, j] if result.ndim > 1 else result[i])
 
 
-def cells(operation: Operation) -> list[tuple[int, int]]:
-    result = operation.compute(*INPUTS[operation.name])
+def cells(result: np.ndarray) -> list[tuple[int, int]]:
     return [(i, j) for i in range(result.shape[0]) for j in range(result.shape[1] if result.ndim > 1 else 1)]
 
 
+def test_every_operation_has_a_name_of_its_own_and_is_tested_on_matrices_that_are_not_square() -> None:
+    assert len({operation.name for operation, _ in CASES}) == len(CASES)
+    for operation, inputs in CASES:
+        assert len(inputs) == len(operation.reads), operation.name
+        assert inputs[0].shape[0] != inputs[0].shape[1]
+
+
 @each_operation
-def test_the_numpy_text_computes_the_same_matrix(operation: Operation) -> None:
-    inputs = INPUTS[operation.name]
+def test_the_numpy_text_computes_the_same_matrix(operation: Operation, inputs: tuple[Any, ...]) -> None:
+    """With nothing but NumPy and the functions that the operation brings along."""
     names = dict(zip("abc", inputs, strict=False))
     text = operation.code.format(*names)
-    got = eval(text, {"np": np, "softmax": softmax, "logsumexp": logsumexp, **names})
+    got = eval(text, {"np": np, **{f.__name__: f for f in operation.helpers}, **names})
     np.testing.assert_array_equal(got, operation.compute(*inputs))
 
 
 @each_operation
-def test_every_template_has_a_place_for_every_input(operation: Operation) -> None:
-    assert len(operation.reads) == len(INPUTS[operation.name])
+def test_every_template_has_a_place_for_every_input(operation: Operation, inputs: tuple[Any, ...]) -> None:
     for template in (operation.latex, operation.code, operation.torch):
-        filled = template.format(*("«one»", "«two»")[: len(operation.reads)])
-        assert all(name in filled for name in ("«one»", "«two»")[: len(operation.reads)])
+        filled = template.format(*("«one»", "«two»")[: len(inputs)])
+        assert all(name in filled for name in ("«one»", "«two»")[: len(inputs)])
 
 
 @each_operation
-def test_the_declared_cells_are_the_cells_that_matter(operation: Operation) -> None:
+def test_latex_braces_match(operation: Operation, inputs: tuple[Any, ...]) -> None:
+    filled = operation.latex.format(*("A", "B")[: len(inputs)])
+    assert filled.count("{") == filled.count("}")
+    assert filled.count(r"\left") == filled.count(r"\right")
+
+
+@each_operation
+def test_the_declared_cells_are_the_cells_that_matter(operation: Operation, inputs: tuple[Any, ...]) -> None:
     """Change one entry of an input at a time: exactly the cells that read it may change."""
-    inputs = [np.array(a) for a in INPUTS[operation.name]]
     before = operation.compute(*inputs)
     for which, pattern in enumerate(operation.reads):
         for place in np.ndindex(inputs[which].shape):
-            changed = [a.copy() for a in inputs]
+            changed = [np.array(a) for a in inputs]
             changed[which][place] = (
-                ~inputs[which][place] if inputs[which].dtype == bool else 0.5 - inputs[which][place]
+                ~inputs[which][place] if inputs[which].dtype == bool else 1.7 - inputs[which][place]
             )
-            after = operation.compute(*changed)
-            for i, j in cells(operation):
-                moved = value_at(after, i, j) != value_at(before, i, j)
-                if not reads_place(pattern, place, i, j):
-                    assert not moved, (operation.name, pattern, place, i, j)
-            assert any(value_at(after, i, j) != value_at(before, i, j) for i, j in cells(operation)) or (
-                operation is MASK  # a score behind the mask changes nothing
-            )
+            with np.errstate(invalid="ignore"):
+                after = operation.compute(*changed)
+            moved = [(i, j) for i, j in cells(before) if value_at(after, i, j) != value_at(before, i, j)]
+            assert all(reads_place(pattern, place, i, j) for i, j in moved), (pattern, place, moved)
+            assert moved or operation in (MASK, activations.RELU)  # which throw numbers away
+
+
+def test_a_pattern_means_the_cells_that_it_says() -> None:
+    """Cell (2, 3), from a matrix with 8 columns."""
+    places = list(np.ndindex(8, 8))
+    assert [p for p in places if reads_place("pair", p, 2, 3)] == [(2, 2), (2, 3)]
+    assert [p for p in places if reads_place("pair 2", p, 2, 3)] == [(2, 3)]
+    assert [p for p in places if reads_place("half 6", p, 2, 3)] == [(2, 0), (2, 3)]
+    assert [p for p in places if reads_place("half 6", p, 2, 7)] == [(2, 7)]
+    assert [p for p in places if reads_place("angle", p, 2, 3)] == [(2, 1)]
+    assert [p for p in places if reads_place("angle 2", p, 2, 3)] == []
+    assert [p for p in places if reads_place("angle-half 6", p, 2, 4)] == [(2, 1)]
+    assert [p for p in places if reads_place("shift -2", p, 2, 3)] == [(2, 1)]
 
 
 def reads_place(pattern: str, place: tuple[int, ...], i: int, j: int) -> bool:
-    if pattern == "all":
+    """Whether cell (i, j) is made from this place, from the table in Operation."""
+    name, *numbers = pattern.split()
+    width = int(numbers[0]) if numbers else 1 << 30
+    if name == "all":
         return True
-    row, column = place
-    return {
-        "row": row == i,
-        "column": column == j,
-        "cell": (row, column) == (i, j),
-        "swapped": (row, column) == (j, i),
-    }[pattern]
+    half = width // 2
+    within = j < width
+    return (
+        place
+        in {
+            "row": {(i, place[1])},
+            "column": {(place[0], j)},
+            "cell": {(i, j)},
+            "swapped": {(j, i)},
+            "first": {(i, 0)},
+            "top": {(0, j)},
+            "shift": {(i, j + width)},
+            "pair": {(i, j), (i, j + 1 - 2 * (j % 2))} if within else {(i, j)},
+            "half": {(i, j), (i, (j + half) % width)} if within else {(i, j)},
+            "angle": {(i, j // 2)} if within else set(),
+            "angle-half": {(i, j % half)} if within else set(),
+        }[name]
+    )
 
 
 @each_operation
-def test_the_worked_cell_ends_in_the_number_of_the_matrix(operation: Operation) -> None:
-    inputs = INPUTS[operation.name]
+def test_the_worked_cell_ends_in_the_number_of_the_matrix(
+    operation: Operation, inputs: tuple[Any, ...]
+) -> None:
     result = operation.compute(*inputs)
-    for i, j in cells(operation):
+    for i, j in cells(result):
         work = operation.work(inputs, i, j, show)
         shown = show(value_at(result, i, j))
         assert work.text.endswith(shown), work.text
@@ -122,22 +172,62 @@ def test_the_worked_cell_ends_in_the_number_of_the_matrix(operation: Operation) 
 
 
 @each_operation
-def test_the_worked_lines_are_an_aligned_block(operation: Operation) -> None:
-    for i, j in cells(operation):
-        work = operation.work(INPUTS[operation.name], i, j, show, name="N")
+def test_every_step_of_the_arithmetic_comes_to_the_same_number(
+    operation: Operation, inputs: tuple[Any, ...]
+) -> None:
+    """The text is calculated, as it stands, with numbers written out in full."""
+    result = operation.compute(*inputs)
+    for i, j in cells(result):
+        steps = calculated(operation.work(inputs, i, j, in_full).text)
+        assert len(steps) > 1 or operation is TRANSPOSE
+        np.testing.assert_allclose(steps, value_at(result, i, j), rtol=1e-9, atol=1e-12)
+
+
+def in_full(value: float) -> str:
+    return repr(float(value)).replace("-", "−").replace("inf", "∞")
+
+
+def calculated(text: str) -> list[float]:
+    """What each side of the signs in a worked text comes to; before a colon stand words."""
+    for written, python in (
+        (" stays ", "="),
+        ("≈", "="),
+        ("−", "-"),
+        ("×", "*"),
+        ("²", "**2"),
+        ("³", "**3"),
+        ("∞", "inf"),
+        ("e^", "exp"),
+        ("√", "sqrt"),
+        ("π", "pi"),
+    ):
+        text = text.replace(written, python)
+    text = re.sub(r"(sqrt|log )([\d.]+)", r"\1(\2)", text)
+    sides = text.rpartition(": ")[2].split("=")
+    return [float(eval(side.strip(), {**vars(math), "max": max})) for side in sides]
+
+
+@each_operation
+def test_the_worked_lines_are_an_aligned_block(operation: Operation, inputs: tuple[Any, ...]) -> None:
+    for i, j in cells(operation.compute(*inputs)):
+        work = operation.work(inputs, i, j, show, name="N")
         assert sum(line.startswith("N &") for line in work.latex) == 1
         for line in work.latex:
             assert line.count("&") == 1, line
             assert line.count("{") == line.count("}"), line
-            assert not re.search("[−∞×≈√]", line), line
+            assert not re.search("[−∞×≈√²³]", line), line
 
 
 @each_operation
-def test_rounding_is_left_to_the_formatter(operation: Operation) -> None:
-    """A formatter that writes X for everything leaves no digits of its own behind."""
-    work = operation.work(INPUTS[operation.name], 1, 2 if operation is not LOGSUMEXP else 0, lambda _: "X")
-    bare = re.sub(r"row \d+|column \d+|_\{\d+,\d+\}", "", " ".join((work.text, *work.latex)))
-    assert not re.search(r"\d", bare), bare
+def test_rounding_is_left_to_the_formatter(operation: Operation, inputs: tuple[Any, ...]) -> None:
+    """A formatter that writes X for everything leaves no digits but those of the formula itself."""
+    result = operation.compute(*inputs)
+    work = operation.work(
+        inputs, result.shape[0] - 1, result.shape[-1] - 1 if result.ndim > 1 else 0, lambda _: "X"
+    )
+    bare = re.sub(r"row \d+|column \d+|_\{\d+,\d+\}|\^2|[dn] [−-] 1", "", " ".join((work.text, *work.latex)))
+    own = set(re.findall(r"[\d.]+", re.sub(r"(?<!\{)\{\d\}", "", operation.latex)))
+    assert set(re.findall(r"\d[\d.]*", bare)) <= own, bare
 
 
 def test_the_dot_product_of_the_text_book() -> None:
