@@ -146,7 +146,7 @@ class _Part:
                 "The number that feature j of every token is multiplied by.",
                 "One number per feature, learned in a model. Training starts from 1."), is_learned=True))
             inputs = (source, givens[-1].name)
-            stages.append(self.matrix("gained", Symbol("G"), "Times gain", TIMES_TOP, inputs, (
+            stages.append(self.matrix("gained", Symbol(r"\Gamma", "Γ"), "Times gain", TIMES_TOP, inputs, (
                 "The normalised number times the gain of its feature.",
                 "A gain of 1 changes nothing, a gain of 0 switches the feature off.")))
         if shift:
