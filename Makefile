@@ -27,6 +27,7 @@ bench: $(VENV)/ready-to-test $(VENV)/ready-chromium
 	$(BIN)/python benchmarks/core.py
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/latency.py
+	$(BIN)/python benchmarks/lessons.py
 
 clean:
 	rm -rf $(VENV) $(NODE) .pytest_cache .mypy_cache .ruff_cache .hypothesis
