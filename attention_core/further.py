@@ -37,6 +37,7 @@ FURTHER: dict[str, str] = {
     "b_o": "zeros",
     "w_up": "weights",
     "w_down": "weights",
+    "change": "numbers",
 }
 _REACH = {"weights": 2, "numbers": 4}  # in halves
 _FIRST_STREAM = 16  # those before belong to the examples' own matrices
