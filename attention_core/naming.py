@@ -76,7 +76,8 @@ class Naming:
         word = rf"\text{{{symbol.sub}}}" if len(symbol.sub) > 1 else symbol.sub
         below = ",".join(piece for piece in (word, self.index) if piece)
         below = f"_{{{below}}}" if "," in below or len(below) > 1 else below and f"_{below}"
-        return f"{symbol.latex}{below}{symbol.sup and '^'}{symbol.sup}"
+        above = symbol.sup.replace("⊤", r"\top")
+        return f"{symbol.latex}{below}{above and '^'}{above}"
 
     def _mark(self, symbol: Symbol) -> Mark:
         below = ",".join(piece for piece in (symbol.sub, self.index) if piece)

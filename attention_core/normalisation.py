@@ -101,10 +101,11 @@ def rms_norm_lines(
     if over not in MEAN_SQUARES:
         raise ValueError(f"over is row or column, not {over!r}")
     part = _Part(Naming(prefix, index, where), axes, over)
-    square = part.statistic("mean_square", Symbol("m"), "Mean square", MEAN_SQUARES[over], (source,), (
+    squared = Symbol(r"\rho", "ρ", sup="2")
+    square = part.statistic("mean_square", squared, "Mean square", MEAN_SQUARES[over], (source,), (
         "The average of the squares of {line}.", _ALONE[over]))
     small = part.epsilon(epsilon)
-    root = part.statistic("root", Symbol("r"), "Root mean square", ROOT,
+    root = part.statistic("root", Symbol(r"\rho", "ρ"), "Root mean square", ROOT,
                           (square.name, epsilon or small[0].name), (
         "The root of the mean square of {line} plus ε.",
         "Every number of the {over} is divided by it."))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attention_core import activations, elementwise, operations, row_statistics
+from attention_core import activations, elementwise, operations, row_statistics, waves
 from attention_core.numbers import show
 from attention_core.operations import (
     ADD,
@@ -55,11 +55,23 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     elementwise.PLUS_NUMBER.name: (TABLE, NUMBER),
     row_statistics.ROOT.name: (PER_ROW**2, NUMBER),
     activations.SWISH.name: (TABLE, NUMBER),
+    waves.FREQUENCY.name: (RNG.random((2, 5)), NUMBER),
+    waves.DISTANCE.name: (RNG.random((7, 1)), RNG.random((1, 5))),
 }
 CASES: list[tuple[Operation, tuple[Any, ...]]] = [
     (operation, INPUTS.get(operation.name, (TABLE,)))
-    for module in (operations, elementwise, row_statistics, activations)
+    for module in (operations, elementwise, row_statistics, activations, waves)
     for operation in module.OPERATIONS
+]
+CASES += [
+    (waves.sines_and_cosines(dim, layout), (RNG.normal(size=(7, (dim + 1) // 2)),))
+    for dim in (5, 6)
+    for layout in ("interleaved", "concatenated")
+]
+CASES += [
+    (waves.rotation(width, pairing, rotary), (RNG.normal(size=(7, width)), RNG.normal(size=(7, turned // 2))))
+    for width, rotary, turned in ((6, 0, 6), (8, 4, 4), (5, 4, 4))
+    for pairing in ("interleaved", "half")
 ]
 each_operation = pytest.mark.parametrize(("operation", "inputs"), CASES, ids=[op.name for op, _ in CASES])
 
@@ -203,6 +215,7 @@ def calculated(text: str) -> list[float]:
     ):
         text = text.replace(written, python)
     text = re.sub(r"(sqrt|log )([\d.]+)", r"\1(\2)", text)
+    text = re.sub(r"\|(.*?)\|", r"abs(\1)", text).replace("^", "**")
     sides = text.rpartition(": ")[2].split("=")
     return [float(eval(side.strip(), {**vars(math), "max": max})) for side in sides]
 

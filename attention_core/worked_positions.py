@@ -1,0 +1,134 @@
+"""Frequencies, waves, rotations and distances of one cell, worked by hand in the manner of worked.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import cos, isfinite, nan, sin
+from typing import Any
+
+from attention_core.worked import Work, keep, known
+from attention_core.written import Show, equals, factor, plain_sign, read, tex, visible
+
+
+def frequency(
+    inputs: Sequence[Any],
+    i: int,
+    j: int,
+    show: Show,
+    *,
+    name: str = "",
+    result: float | None = None,
+    **_: Any,
+) -> Work:
+    """The base to the power of minus the exponent."""
+    exponent, base = float(inputs[0][i, j]), float(inputs[1])
+    power, below, value = show(exponent), show(base), show(known(result, lambda: base**-exponent))
+    sign = equals([_power(read(below), -read(power))], [value])
+    return Work(
+        f"{below}^(−{factor(power)}) {plain_sign(sign)} {value}",
+        (f"{name} &= {tex(below)}^{{-{tex(factor(power))}}}", f"&{sign} {tex(value)}"),
+    )
+
+
+def wave(place: Callable[[int], tuple[int, bool]]) -> Callable[..., Work]:
+    """The worked sine or cosine of an angle. place(j): the angle's column, and whether it is a sine."""
+
+    def work(
+        inputs: Sequence[Any],
+        i: int,
+        j: int,
+        show: Show,
+        *,
+        name: str = "",
+        result: float | None = None,
+        **_: Any,
+    ) -> Work:
+        column, is_sine = place(j)
+        function, word = (sin, "sin") if is_sine else (cos, "cos")
+        angle = float(inputs[0][i, column])
+        text, value = visible(angle, show), show(known(result, lambda: _of(function, angle)))
+        sign = equals([_of(function, read(text))], [value])
+        return Work(
+            f"{word}({text}) {plain_sign(sign)} {value}",
+            (rf"{name} &= \{word}({tex(text)})", f"&{sign} {tex(value)}"),
+        )
+
+    return work
+
+
+def rotation(place: Callable[[int], tuple[int, int, int] | None]) -> Callable[..., Work]:
+    """The worked cell of a pair turned by an angle.
+
+    place(j): the columns of the pair's first and second number and of its angle; None where nothing turns.
+    """
+
+    def work(
+        inputs: Sequence[Any],
+        i: int,
+        j: int,
+        show: Show,
+        *,
+        name: str = "",
+        result: float | None = None,
+        **_: Any,
+    ) -> Work:
+        found = place(j)
+        if found is None:
+            return keep(inputs, i, j, show, name=name)
+        first, second, column = found
+        a, b, angle = float(inputs[0][i, first]), float(inputs[0][i, second]), float(inputs[1][i, column])
+        words, mark = (("cos", "sin"), "−") if j == first else (("sin", "cos"), "+")
+        parts = [_of(sin if word == "sin" else cos, angle) for word in words]
+        total = a * parts[0] - b * parts[1] if j == first else a * parts[0] + b * parts[1]
+        left, right, turn = factor(show(a)), factor(show(b)), visible(angle, show)
+        shown = [show(part) for part in parts]
+        value = show(known(result, lambda: total))
+        near = equals([_of(sin if word == "sin" else cos, read(turn)) for word in words], shown)
+        products = [read(show(a)) * read(shown[0]), read(show(b)) * read(shown[1])]
+        sign = equals([products[0] - products[1] if j == first else products[0] + products[1]], [value])
+        numbers = f"{left} × {factor(shown[0])} {mark} {right} × {factor(shown[1])}"
+        waves = [rf"\{word}({tex(turn)})" for word in words]
+        return Work(
+            f"{left} × {words[0]}({turn}) {mark} {right} × {words[1]}({turn}) "
+            f"{plain_sign(near)} {numbers} {plain_sign(sign)} {value}",
+            (
+                rf"{name} &= {tex(left)} \times {waves[0]} {tex(mark)} {tex(right)} \times {waves[1]}",
+                f"&{near} {tex(numbers)}",
+                f"&{sign} {tex(value)}",
+            ),
+        )
+
+    return work
+
+
+def distance(
+    inputs: Sequence[Any],
+    i: int,
+    j: int,
+    show: Show,
+    *,
+    name: str = "",
+    result: float | None = None,
+    **_: Any,
+) -> Work:
+    """Minus the distance between two positions."""
+    a, b = float(inputs[0][i, 0]), float(inputs[1][0, j])
+    left, right, value = show(a), factor(show(b)), show(known(result, lambda: -abs(a - b)))
+    sign = equals([-abs(read(left) - read(show(b)))], [value])
+    return Work(
+        f"−|{left} − {right}| {plain_sign(sign)} {value}",
+        (rf"{name} &= -\left|{tex(left)} - {tex(right)}\right|", f"&{sign} {tex(value)}"),
+    )
+
+
+def _of(function: Callable[[float], float], angle: float) -> float:
+    """A sine or cosine; NaN of an angle that is not finite."""
+    return function(angle) if isfinite(angle) else nan
+
+
+def _power(base: float, exponent: float) -> float:
+    try:
+        result = base**exponent
+    except (OverflowError, ZeroDivisionError):
+        return nan
+    return result if isinstance(result, float) else nan
