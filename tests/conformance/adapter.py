@@ -128,6 +128,92 @@ def MultiHeadAttention(inputs: Arrays, attributes: Attributes) -> Outputs:
     return {"Y": _like(values["output"], query), "weights": _like(weights, query)}
 
 
+def LayerNormalization(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """Over all axes from `axis` on, laid out in one row."""
+    x, given = inputs["X"], _rows(inputs["X"], attributes)
+    given |= {"gain": _over_row(inputs["Scale"], x, attributes)}
+    if "B" in inputs:
+        given["shift"] = _over_row(inputs["B"], x, attributes)
+    sheet = core.layer_norm_sheet(shift="B" in inputs)
+    values = core.run(sheet, given)
+    kept = (*x.shape[: _axis(x, attributes)], *(1,) * (x.ndim - _axis(x, attributes)))
+    statistics = {"Mean": values["mean"], "InvStdDev": 1 / values["deviation"]}
+    kind = np.float32 if attributes.get("stash_type", 1) == 1 else x.dtype
+    return {
+        "Y": _like(values[sheet.stages[-1].name].reshape(x.shape), x),
+        **{name: value.reshape(kept).astype(kind) for name, value in statistics.items()},
+    }
+
+
+def RMSNormalization(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """Over all axes from `axis` on, laid out in one row."""
+    x = inputs["X"]
+    given = _rows(x, attributes) | {"gain": _over_row(inputs["scale"], x, attributes)}
+    return {"Y": _like(core.run(core.rms_norm_sheet(), given)["gained"].reshape(x.shape), x)}
+
+
+def Gelu(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """With erf, or with the tanh that comes close to it."""
+    x = inputs["X"]
+    form = {"none": core.gelu, "tanh": core.gelu_tanh}[attributes["approximate"]]
+    return {"Y": _like(form(_wide(x)), x)}
+
+
+def Swish(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """x / (1 + e^(−αx))."""
+    x = inputs["X"]
+    return {"Y": _like(core.swish(_wide(x), attributes["alpha"]), x)}
+
+
+def GatedFFN(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """The feed-forward network of Llama; PyTorch's weights are (out, in)."""
+    kinds = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
+    weights = [_wide(inputs[f"{name}_proj.weight"]).T for name in ("gate", "up", "down")]
+    y = core.gated_feed_forward(_wide(inputs["x"]), *weights, kind=kinds[attributes["activation"]])
+    return {"Y": _like(y, inputs["x"])}
+
+
+def RotaryEmbedding(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """Rows turned by given cosines and sines."""
+    x, ids = inputs["X"], inputs.get("position_ids")
+    heads = x if x.ndim == 4 else _unpacked(x, attributes["num_heads"])
+    cos, sin = (
+        _wide(cache if ids is None else cache[ids])[:, None]
+        for cache in (inputs["cos_cache"], inputs["sin_cache"])
+    )
+    turned = attributes["rotary_embedding_dim"] or heads.shape[-1]
+    if 2 * cos.shape[-1] != turned:
+        raise ValueError(f"{turned} columns are to be turned, and the caches have {cos.shape[-1]}")
+    turn = core.turn_pairs if attributes["interleaved"] else core.turn_halves
+    y = turn(_wide(heads), cos, sin)
+    return {"Y": _like(y if x.ndim == 4 else y.swapaxes(1, 2).reshape(x.shape), x)}
+
+
+def Rope(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """Rows turned by their positions; positions (B, n) are those of a whole batch."""
+    x, positions = inputs["x"], inputs["positions"]
+    if positions.ndim == 2:
+        positions = positions.reshape(positions.shape[0], *(1,) * (x.ndim - 3), positions.shape[1])
+    y = core.rope(
+        _wide(x),
+        positions,
+        attributes["base"],
+        "interleaved" if attributes["interleaved"] else "half",
+        attributes["rotary_dim"],
+    )
+    return {"Y": _like(y, x)}
+
+
+def AlibiSlopes(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """One slope per head."""
+    return {"slopes": core.alibi_slopes(attributes["num_heads"])}
+
+
+def SinusoidalEncoding(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """The table of sines and cosines."""
+    return {"Y": core.sinusoids(*(attributes[name] for name in ("length", "dim", "layout", "base")))}
+
+
 def _torch_heads(inputs: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
     """The givens of the sheet of heads from torch's parameters, which are stored as (out, in)."""
     given = dict(zip(("w_q", "w_k", "w_v"), np.split(inputs[f"{prefix}in_proj_weight"].T, 3, 1), strict=True))
@@ -244,6 +330,24 @@ def _factor(change: Mapping[str, Any] | None) -> float:
 def _queries(ids: NDArray[Any], n_q: int, offset: int) -> NDArray[Any]:
     """The segments of the queries: n_q positions from the offset on."""
     return ids[..., offset : offset + n_q]
+
+
+def _axis(x: NDArray[Any], attributes: Attributes) -> int:
+    """The first axis that a normalisation goes over, counted from the front."""
+    axis = int(attributes.get("axis", -1))
+    return axis + x.ndim if axis < 0 else axis
+
+
+def _rows(x: NDArray[Any], attributes: Attributes) -> dict[str, Any]:
+    """x with the axes of a normalisation laid out in rows, and its ε."""
+    axis = _axis(x, attributes)
+    rows = _wide(x).reshape(int(np.prod(x.shape[:axis])), -1)
+    return {"x": rows, "epsilon": attributes.get("epsilon", 1e-5)}
+
+
+def _over_row(a: NDArray[Any], x: NDArray[Any], attributes: Attributes) -> NDArray[np.float64]:
+    """A gain or shift laid out in one row as x is."""
+    return np.broadcast_to(_wide(a), x.shape[_axis(x, attributes) :]).reshape(1, -1)
 
 
 def _unpacked(a: NDArray[Any], heads: int) -> NDArray[Any]:

@@ -20,6 +20,15 @@ DELIVERED = {
     "Softmax",
     "LogSoftmax",
     "TensorScatter",
+    "LayerNormalization",
+    "RMSNormalization",
+    "Gelu",
+    "Swish",
+    "GatedFFN",
+    "RotaryEmbedding",
+    "Rope",
+    "AlibiSlopes",
+    "SinusoidalEncoding",
 }
 
 
