@@ -7,13 +7,14 @@ head of keys and values: of four heads with two key heads, 1 and 2 read k_1 and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
-from typing import Literal
 
-from attention_core.heads import columns, head_cut, join
-from attention_core.operations import Operation
+from attention_core.head_choices import Heads, Mistake
+from attention_core.heads import join
+from attention_core.multi_head import Positions
+from attention_core.position_sheets import alibi_lines, angle_lines, distance_lines, turned_stage
 from attention_core.projections import (
     NARROW,
     ROW_SAYS,
@@ -27,11 +28,6 @@ from attention_core.projections import (
 from attention_core.sheet import Lines, Mark, Sheet, Stage, given, mark, stage
 from attention_core.sheets import Scaling, X, attention_sheet
 
-Positions = Literal["rope-interleaved", "rope-half", "alibi"]
-Mistake = Literal["no transpose"]
-
-POSITIONS = (None, "rope-interleaved", "rope-half", "alibi")
-MISTAKES = (None, "no transpose")
 OUTPUT = Line("output", "O", mark("O"), "Output")
 
 # fmt: off
@@ -52,46 +48,6 @@ W_O = given("w_o", "W_O", mark("W", "O"), "W_O", "n_heads·d_v d_model", 0, (
 # fmt: on
 
 
-@dataclass(frozen=True)
-class Heads:
-    """What makes one multi-head attention differ from another; the words are those of heads_sheet."""
-
-    n_heads: int
-    n_kv_heads: int
-    d_head: int
-    d_value: int
-    scaling: Scaling = "sqrt"
-    bias: bool = False
-    biases: bool = False
-    positions: Positions | None = None
-    mistake: Mistake | None = None
-    n: int | None = None
-
-    def __post_init__(self) -> None:
-        few, many = self.n_kv_heads, self.n_heads
-        if few < 1 or many < 1 or many % few:
-            raise ValueError(f"{few} key heads cannot be shared out equally among {many} query heads")
-        if self.d_head < 1 or self.d_value < 1:
-            raise ValueError(f"a head needs columns, not d_head {self.d_head} and d_value {self.d_value}")
-        if self.positions not in POSITIONS:
-            raise ValueError(f"positions is one of {', '.join(map(str, POSITIONS))}, not {self.positions!r}")
-        if self.mistake not in MISTAKES:
-            raise ValueError(f"mistake is one of {', '.join(map(str, MISTAKES))}, not {self.mistake!r}")
-        if self.mistake is not None and self.n is None:
-            raise ValueError("n, the number of rows, is needed to cut heads without the transpose")
-
-    def key_head(self, head: int) -> int:
-        """The head of keys and values that a query head reads, both counted from 1."""
-        return (head - 1) // (self.n_heads // self.n_kv_heads) + 1
-
-    def cut(self, letter: str, head: int) -> Operation:
-        """The operation that takes a head, counted from 1, out of q, k or v."""
-        width = self.d_value if letter == "v" else self.d_head
-        if self.mistake is None or self.n is None:
-            return columns((head - 1) * width, width)
-        return head_cut(head - 1, self.n_heads if letter == "q" else self.n_kv_heads, width, self.n)
-
-
 @cache
 def heads_sheet(
     n_heads: int,
@@ -105,6 +61,7 @@ def heads_sheet(
     bias: bool = False,
     biases: bool = False,
     positions: Positions | None = None,
+    shift: bool = False,
     mistake: Mistake | None = None,
     n: int | None = None,
 ) -> Sheet:
@@ -113,14 +70,17 @@ def heads_sheet(
     n_kv_heads: heads of keys and values, as many as n_heads where None. d_head and d_value: columns of a
     head. cross: keys are made of x_k and values of x_v instead of x. bias: a table is added to the scaled
     scores of every head. biases: b_q, b_k, b_v and b_o are added to the products. positions:
-    "rope-interleaved" and "rope-half" turn q and k, "alibi" adds a slope times the distance. mistake
-    "no transpose" cuts the heads out of rows instead of columns and needs n, the number of rows.
+    "rope-interleaved" and "rope-half" turn q and k, "alibi" adds a slope times the distance; shift: all
+    positions are moved by position_shift. mistake "no transpose" cuts the heads out of rows instead of
+    columns and needs n, the number of rows.
 
-    Raises ValueError where a choice is not one of these and where key heads cannot be shared out equally.
+    Raises ValueError where a choice is not one of these, where key heads cannot be shared out equally, and
+    for choices that exclude each other.
     """
-    heads = Heads(
-        n_heads, n_kv_heads or n_heads, d_head, d_value, scaling, bias, biases, positions, mistake, n
-    )
+    few = n_heads if n_kv_heads is None else n_kv_heads
+    heads = Heads(n_heads, few, d_head, d_value, scaling, bias, biases, positions, shift, mistake, n)
+    if cross and positions is not None:
+        raise ValueError("positions are those of one text, and with cross there are two")
     beside, stages = heads_lines(heads)
     if not from_x:
         return Sheet((*map(whole, "qkv"), *beside), stages)
@@ -133,37 +93,63 @@ def heads_sheet(
 def heads_lines(heads: Heads, output: Line = OUTPUT) -> Lines:
     """From q, k and v of all heads to the output, and what is given beside them."""
     inner = attention_sheet(scaling=heads.scaling, bias=heads.bias)
-    beside = (replace(line, step=0) for line in inner.given if line.name not in ("q", "k", "v"))
-    stages = [line for head in range(1, heads.n_heads + 1) for line in _head(heads, inner, head)]
-    outputs = " ".join(f"output_{head}" for head in range(1, heads.n_heads + 1))
+    numbers = (replace(line, step=0) for line in inner.given if line.name not in ("q", "k", "v"))
+    every = range(1, heads.n_heads + 1)
+    givens, first = _position_lines(heads)
+    slopes = [line for head in every for line in _alibi(head)[0]] if heads.positions == "alibi" else []
+    stages = [*first, *(line for head in every for line in _head(heads, inner, head))]
+    outputs = " ".join(f"output_{head}" for head in every)
     joined = Line("concatenated", r"O_{\text{heads}}", mark("O", "heads"), "Heads side by side")
     stages.append(
         stage((*joined, "query n_heads·d_v", 0), join((heads.d_value,) * heads.n_heads), outputs, _JOIN_SAYS)
     )
     b_o = bias_of("o")
     stages += product(output, "query d_model", "concatenated w_o", _OUTPUT_SAYS, heads.biases and b_o.name)
-    return (*beside, W_O, *(b_o,) * heads.biases), tuple(stages)
+    return (*givens, *slopes, *numbers, W_O, *(b_o,) * heads.biases), tuple(stages)
+
+
+def _position_lines(heads: Heads) -> Lines:
+    """What all heads need to know about positions: angles for RoPE, distances for ALiBi."""
+    if heads.positions is None:
+        return (), ()
+    lines = distance_lines if heads.pairing is None else angle_lines
+    return lines(shift=heads.shift)
 
 
 def _head(heads: Heads, inner: Sheet, head: int) -> Iterator[Stage]:
     """The stages of one head; those of its keys and values only where no earlier head has made them."""
-    shared = heads.key_head(head)
-    first = head == 1 or heads.key_head(head - 1) != shared
-    yield _cut(heads, "q", head)
-    if first:
-        yield from (_cut(heads, letter, shared) for letter in "kv")
-    number = (
-        {"q": head, "k": shared, "v": shared} | {line.name: head for line in inner.stages} | {"k_t": shared}
-    )
+    own = heads.key_head(head)
+    first = head == 1 or heads.key_head(head - 1) != own
+    names = {"k_t": f"k_t_{own}", "v": f"v_{own}"}
+    for letter in "qkv" if first else "q":
+        taken = _cut(heads, letter, head if letter == "q" else own)
+        yield taken
+        if heads.pairing is not None and letter != "v":
+            turned = turned_stage(taken, heads.d_head, pairing=heads.pairing)
+            yield replace(turned, title=taken.title.replace(",", " turned,"))
+    for letter, number in (("q", head), ("k", own)):
+        names[letter] = f"{'turned_' if heads.pairing else ''}{letter}_{number}"
     for line in inner.stages:
-        if line.name != "k_t" or first:
-            yield _numbered(line, number, heads.n_kv_heads < heads.n_heads)
+        if line.name != "k_t":
+            yield _numbered(line, head, names)
+        elif first:
+            yield _transposed(line, own, names, heads)
+        if line.name == "scaled" and heads.positions == "alibi":
+            yield from _alibi(head)[1]
+            names["scaled"] = f"biased_{head}"
+
+
+def _alibi(head: int) -> Lines:
+    """The slope of a head, and the bias that it makes of the distances."""
+    givens, stages = alibi_lines(f"scaled_{head}", index=str(head))
+    named = [replace(line, title=_title(line.title, head)) for line in stages]
+    return tuple(replace(line, title=_title(line.title, head)) for line in givens), tuple(named)
 
 
 def _cut(heads: Heads, letter: str, head: int) -> Stage:
     """The stage that takes a head out of q, k or v."""
     symbol = letter.upper()
-    shared = letter != "q" and heads.n_kv_heads < heads.n_heads
+    shared = letter != "q" and heads.shared
     says = (
         ROW_SAYS[letter].replace("one of the heads", "this head"),
         _SHARED_LOOK if shared else _CUT_LOOK,
@@ -174,19 +160,27 @@ def _cut(heads: Heads, letter: str, head: int) -> Stage:
     return stage((*line, NARROW[letter], 0), heads.cut(letter, head), letter, says)
 
 
-def _numbered(line: Stage, number: dict[str, int], shared: bool) -> Stage:
-    """A stage of one attention as the stage of a head: its name, symbol, mark and title with a number."""
-    its = number[line.name]
+def _numbered(line: Stage, number: int, names: Mapping[str, str]) -> Stage:
+    """A stage of one attention as the stage of a head; names: of inputs that are not called scores_1."""
+    names = {name: name for name in ("divisor", "scale", "bias", "mask")} | dict(names)
     return replace(
         line,
-        name=f"{line.name}_{its}",
-        symbol=_symbol(line.symbol, its),
-        mark=_mark(line.mark, its),
-        title=_title(line.title, its, shared and line.name == "k_t"),
-        inputs=tuple(f"{name}_{number[name]}" if name in number else name for name in line.inputs),
-        aside=f"{line.aside}_{number[line.aside]}" if line.aside else "",
+        name=f"{line.name}_{number}",
+        symbol=_symbol(line.symbol, number),
+        mark=_mark(line.mark, number),
+        title=_title(line.title, number),
+        inputs=tuple(names.get(name, f"{name}_{number}") for name in line.inputs),
+        aside=line.aside and f"{line.aside}_{number}",
         step=0,
     )
+
+
+def _transposed(line: Stage, number: int, names: Mapping[str, str], heads: Heads) -> Stage:
+    """The keys of a head as columns, under the symbol of keys that have been turned where they have been."""
+    made = replace(_numbered(line, number, names), title=_title(line.title, number, heads.shared))
+    if heads.pairing is None:
+        return made
+    return replace(made, symbol=rf"\widetilde{{K_{{{number}}}}}^\top", mark=mark("K", str(number), "~⊤"))
 
 
 def _symbol(symbol: str, number: int) -> str:
@@ -203,5 +197,5 @@ def _mark(pieces: Mark, number: int) -> Mark:
     return mark(pieces[0][0], f"{sub}, {number}" if sub else str(number), sup)
 
 
-def _title(title: str, head: int, shared: bool) -> str:
+def _title(title: str, head: int, shared: bool = False) -> str:
     return f"{title}, {'shared ' if shared else ''}head {head}"
