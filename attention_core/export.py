@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attention_core.numbers import show as _show
-from attention_core.operations import MASK, MATMUL, SOFTMAX, matmul
+from attention_core.operations import MATMUL, SOFTMAX, matmul
 from attention_core.sheet import Given, Sheet, Stage
-from attention_core.softmax import logsumexp, softmax
+from attention_core.sheets import attention_sheet
 from attention_core.written import Show, equals, tex
 
 Values = Mapping[str, NDArray[Any]]
@@ -32,11 +32,14 @@ def to_numpy(sheet: Sheet, values: Values, *, tokens: Sequence[str] = ()) -> str
     tokens, where there are any, are named in a comment. Raises KeyError where a given line has no value.
     """
     calls = {stage.name: _numpy_call(stage, values) for stage in sheet.stages}
-    text = "\n".join(calls.values())
-    helpers = [_source(f) for f in (softmax, logsumexp, matmul) if f"{f.__name__}(" in text]
+    functions = dict.fromkeys(f for stage in sheet.stages for f in stage.operation.helpers)
+    if any(call.startswith("matmul(") for call in calls.values()):
+        functions[matmul] = None
+    helpers = [_source(function) for function in functions]
     return "\n".join(
         [
             *_heading(sheet, tokens),
+            *("import math\n",) * any("math." in source for source in helpers),
             "import numpy as np",
             *(f"\n\n{source}" for source in helpers),
             *("\n" if helpers else "",),
@@ -48,37 +51,54 @@ def to_numpy(sheet: Sheet, values: Values, *, tokens: Sequence[str] = ()) -> str
 
 
 def to_torch(sheet: Sheet, values: Values) -> str:
-    """The same in PyTorch, by hand and by scaled_dot_product_attention, with a check that both agree.
+    """The same in PyTorch. Plain attention comes by hand and in one call, with a check that both agree.
 
-    scaled_dot_product_attention knows no soft cap, so a sheet with one is written by hand only. Raises
-    KeyError where a line of the sheet has no value, and ValueError for a sheet that is not attention.
+    The one call, scaled_dot_product_attention, knows no soft cap, so a sheet with one is written by hand
+    only. Raises KeyError where a line of the sheet has no value.
     """
-    masked = next((s for s in sheet.stages if s.operation is MASK), None)
-    if masked is None or "output" not in sheet:
-        raise ValueError("PyTorch text is written for attention: a sheet with a mask and an output")
-    closed = bool((values[masked.name] == -np.inf).all(axis=-1).any())
     calls = {s.name: s.operation.torch.format(*s.inputs) for s in sheet.stages}
-    if closed:
-        for stage in sheet.stages:
-            if stage.operation is SOFTMAX:
-                calls[stage.name] += ".masked_fill(closed, 0.0)"
+    closed = _closed(sheet, values)
+    for weights, (_, name) in closed.items():
+        calls[weights] += f".masked_fill({name}, 0.0)"
     lines = _stage_lines(sheet, calls)
-    if closed:
-        lines.insert(
-            lines.index(f"{masked.name} = {calls[masked.name]}") + 1,
-            "# A query that may look nowhere gets 0. Older versions of PyTorch give it NaN, newer ones 0.\n"
-            f"closed = torch.isneginf({masked.name}).all(dim=-1, keepdim=True)",
-        )
-    given = _given_lines(sheet, values, "torch", "torch.tensor({}, dtype=torch.float64)")
+    note = "# A query that may look nowhere gets 0. Older versions of PyTorch give it NaN, newer ones 0.\n"
+    for scores, name in dict.fromkeys(closed.values()):
+        after = lines.index(f"{scores} = {calls[scores]}") + 1
+        lines.insert(after, f"{note}{name} = torch.isneginf({scores}).all(dim=-1, keepdim=True)")
+        note = ""
+    lines += _fused(sheet, values, bool(closed)) if _is_attention(sheet) else []
+    body = "\n".join([*_given_lines(sheet, values, "torch", "torch.tensor({}, dtype=torch.float64)"), *lines])
     return "\n".join(
         [
             *_heading(sheet, ()),
-            "import math\n\nimport torch\nimport torch.nn.functional as F\n",
-            *given,
-            *lines,
-            *_fused(sheet, closed, finite=all(np.isfinite(values[name]).all() for name in "qkv")),
-            "print(output)\n",
+            *("import math\n",) * ("math." in body),
+            "import torch",
+            *("import torch.nn.functional as F",) * ("F." in body),
+            "",
+            body,
+            f"print({sheet.stages[-1].name})\n",
         ]
+    )
+
+
+def _closed(sheet: Sheet, values: Values) -> dict[str, tuple[str, str]]:
+    """{weights: (scores, name of a mask)} for every softmax with a row of −∞ only: no key to look at."""
+    shares = [stage for stage in sheet.stages if stage.operation is SOFTMAX]
+    return {
+        stage.name: (stage.inputs[0], "closed" if len(shares) == 1 else f"closed_{stage.name}")
+        for stage in shares
+        if bool((values[stage.inputs[0]] == -np.inf).all(axis=-1).any())
+    }
+
+
+def _is_attention(sheet: Sheet) -> bool:
+    """True for a sheet of sheets.py, whose output scaled_dot_product_attention makes in one call."""
+    return sheet == attention_sheet(
+        from_x="x" in sheet,
+        scaling="sqrt" if "divisor" in sheet else "number" if "scale" in sheet else "none",
+        softcap="softcap" in sheet,
+        bias="bias" in sheet,
+        lse="lse" in sheet,
     )
 
 
@@ -180,7 +200,7 @@ class _Plain(ast.NodeTransformer):
         return ast.Assign(targets=[node.target], value=node.value, type_comment=None)
 
 
-def _fused(sheet: Sheet, closed: bool, finite: bool) -> list[str]:
+def _fused(sheet: Sheet, values: Values, closed: bool) -> list[str]:
     """The call of scaled_dot_product_attention that makes the same output, and the check that it does."""
     if "softcap" in sheet:
         return [
@@ -195,7 +215,7 @@ def _fused(sheet: Sheet, closed: bool, finite: bool) -> list[str]:
     ]
     lines += ["fused = fused.masked_fill(closed, 0.0)"] * closed
     check = "torch.testing.assert_close(fused, output, rtol=1e-10, atol=1e-12"
-    if not finite:
+    if not all(np.isfinite(values[name]).all() for name in "qkv"):
         lines += ["# In PyTorch NaN and ∞ get through a mask as well, because 0 × NaN is NaN."]
         check += ", equal_nan=True"
     return [*lines, f"{check})", ""]

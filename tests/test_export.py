@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 import warnings
 from typing import Any
@@ -11,9 +12,18 @@ import pytest
 from attention_core.attention import attention, attention_from_x
 from attention_core.examples import EXAMPLES, Example
 from attention_core.export import to_latex, to_numpy, to_torch
+from attention_core.feedforward import KINDS, feed_forward_sheet
 from attention_core.masks import allowed
+from attention_core.normalisation import layer_norm_sheet, rms_norm_sheet
+from attention_core.position_sheets import (
+    alibi_lines,
+    distance_lines,
+    learned_position_sheet,
+    rope_sheet,
+    sinusoid_sheet,
+)
 from attention_core.sheet import Sheet, run
-from attention_core.sheets import ATTENTION, PROJECTED, SCALINGS, attention_sheet
+from attention_core.sheets import ATTENTION, BIAS, PROJECTED, SCALINGS, attention_sheet
 
 SIZES = {"token": 7, "query": 7, "key": 7, "d_model": 5, "d_k": 3, "d_v": 2}
 
@@ -164,9 +174,112 @@ def test_the_torch_text_says_that_nan_gets_through() -> None:
     assert "equal_nan=True" in text
 
 
-def test_torch_text_is_for_attention_only() -> None:
-    with pytest.raises(ValueError, match="a mask and an output"):
-        to_torch(Sheet(ATTENTION.given, ATTENTION.stages[:2]), {})
+def test_only_whole_attention_has_a_second_way_to_be_written() -> None:
+    values = attention([[1, 0]], [[1, 1]], [[2]]).values
+    assert "F.scaled_dot_product_attention(q, k, v" in to_torch(ATTENTION, values)
+    short = to_torch(Sheet(ATTENTION.given, ATTENTION.stages[:2]), values)
+    assert "scaled_dot_product_attention" not in short
+    assert "import torch.nn.functional" not in short
+    assert short.endswith("print(scores)\n")
+
+
+PARTS = {
+    **{
+        f"layer-norm-{over}-{variance}": layer_norm_sheet(over=over, variance=variance)
+        for over in ("row", "column")
+        for variance in ("population", "sample")
+    },
+    "rms-norm": rms_norm_sheet(),
+    "rms-norm-columns": rms_norm_sheet(gain=False, over="column"),
+    **{kind: feed_forward_sheet(kind) for kind in KINDS},
+    "relu-without-biases": feed_forward_sheet("relu", biases=False),
+    **{
+        f"sinusoids-{dim}-{layout}": sinusoid_sheet(dim, layout=layout, shift=True)
+        for dim in (5, 6)
+        for layout in ("interleaved", "concatenated")
+    },
+    "learned-positions": learned_position_sheet(),
+    **{
+        f"rope-{width}-{pairing}-{rotary}": rope_sheet(width, pairing=pairing, rotary_dim=rotary)
+        for pairing in ("interleaved", "half")
+        for width, rotary in ((6, 0), (8, 4), (5, 4))
+    },
+    "alibi": Sheet(
+        (BIAS, *distance_lines()[0], *alibi_lines("bias")[0]),
+        (*distance_lines()[1], *alibi_lines("bias")[1]),
+    ),
+}
+each_part = pytest.mark.parametrize(("name", "sheet"), PARTS.items(), ids=PARTS)
+
+
+def part_values(name: str, sheet: Sheet) -> dict[str, Any]:
+    rng = np.random.default_rng(20)
+    width = int(name.split("-")[1]) if name.startswith(("sinusoids", "rope")) else 5
+    turned = int(name.rsplit("-", 1)[1]) if name.startswith("rope") else 0
+    sizes = SIZES | {"d_model": width, "d_ff": 11, "pair": ((turned or width) + 1) // 2, "one": 1}
+    given: dict[str, Any] = {
+        line.name: rng.normal(size=tuple(sizes[axis] for axis in line.axes)) for line in sheet.given
+    }
+    numbers = {"epsilon": 1e-5, "base": 50.0}
+    return run(sheet, given | {key: value for key, value in numbers.items() if key in given})
+
+
+@each_part
+def test_the_programs_of_norms_networks_and_positions_give_the_same_numbers(name: str, sheet: Sheet) -> None:
+    values = part_values(name, sheet)
+    text = to_numpy(sheet, values)
+    assert "attention_core" not in text
+    assert "Array" not in text
+    assert text.endswith(f"print({sheet.stages[-1].name})\n")
+    same(run_program(text), sheet, values)
+
+
+@each_part
+def test_the_torch_text_of_norms_networks_and_positions_compiles(name: str, sheet: Sheet) -> None:
+    text = to_torch(sheet, part_values(name, sheet))
+    compile(text, "<exported>", "exec")
+    assert "np." not in text
+    assert "scaled_dot_product_attention" not in text
+
+
+@each_part
+def test_the_torch_text_of_norms_networks_and_positions_gives_the_same_numbers(
+    name: str, sheet: Sheet
+) -> None:
+    pytest.importorskip("torch")
+    values = part_values(name, sheet)
+    same(run_program(to_torch(sheet, values)), sheet, values)
+
+
+@each_part
+def test_the_latex_of_norms_networks_and_positions_is_balanced(name: str, sheet: Sheet) -> None:
+    text = to_latex(sheet, part_values(name, sheet))
+    assert text.count("{") == text.count("}")
+    assert text.count(r"\left") == text.count(r"\right")
+    assert not re.search("[−∞≈×√⊤μσγβεΓδωΘΔρ]", text)
+
+
+def test_a_program_brings_along_the_functions_it_calls_and_no_others() -> None:
+    text = to_numpy(PARTS["gelu"], part_values("gelu", PARTS["gelu"]))
+    assert re.findall(r"def (\w+)", text) == ["erf", "gelu"]
+    assert "import math" in text
+    norm = to_numpy(PARTS["rms-norm"], part_values("rms-norm", PARTS["rms-norm"]))
+    assert "def " not in norm
+    assert "import math" not in norm
+
+
+def test_two_softmaxes_in_one_sheet_each_know_where_they_may_look_nowhere() -> None:
+    first = ATTENTION.stage("weights")
+    again = dataclasses.replace(first, name="again", inputs=("masked",))
+    sheet = Sheet(ATTENTION.given, (*ATTENTION.stages, again))
+    given = {"q": np.ones((3, 2)), "k": np.ones((4, 2)), "v": np.ones((4, 1)), "divisor": 2.0}
+    mask = np.array([[True] * 4, [False] * 4, [True, False, True, False]])
+    values = run(sheet, given | {"mask": mask})
+    text = to_torch(sheet, values)
+    assert "weights = torch.softmax(masked, dim=-1).masked_fill(closed_weights, 0.0)" in text
+    assert "again = torch.softmax(masked, dim=-1).masked_fill(closed_again, 0.0)" in text
+    assert text.count("Older versions of PyTorch") == 1
+    assert text.index("closed_weights = ") < text.index("weights = torch.softmax")
 
 
 def test_latex_has_one_equation_a_stage() -> None:
