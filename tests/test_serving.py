@@ -1,4 +1,4 @@
-"""However the app is started: no full collection after a change, no packet held back, no look-up outside."""
+"""However the app is started: no full collection after a change, nothing held back, no look-up outside."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from attention_ui.serving import comes_from_here
+from attention_ui.serving import REST, comes_from_here
 
 ROOT = Path(__file__).parent.parent
 STREAMLIT = [sys.executable, "-m", "streamlit", "run", "--server.headless", "true", "--server.port", "{port}"]
@@ -141,6 +141,10 @@ def test_no_connection_holds_small_packets_back(server: Server) -> None:
     assert all(nodelay)
 
 
+def test_messages_hardly_wait_for_those_that_come_after_them(server: Server) -> None:
+    assert server.look_inside()["rest"] == REST
+
+
 def test_a_page_from_elsewhere_is_refused_and_nothing_is_asked_outside(server: Server) -> None:
     for origin in ("https://elsewhere.example", "http://localhost:1", "null"):
         with pytest.raises(InvalidStatus) as refused, server.tab(origin=origin):
@@ -173,6 +177,7 @@ def test_a_plain_start_has_the_faults_that_the_probe_looks_for(tmp_path: Path) -
     assert after["nodelay"]
     assert not any(after["nodelay"])
     assert after["asked_outside"]
+    assert after["rest"] > REST
 
 
 def test_python_app_py_starts_it_too() -> None:

@@ -45,12 +45,20 @@ def connections():
             continue
 
 
+def rest():
+    """Seconds that the loop which sends messages rests after a round, if it still reads them by this name."""
+    module = sys.modules["streamlit.runtime.runtime"]
+    name = "MESSAGE_FLUSH_INTERVAL_SECS"
+    return getattr(module, name) if name in module.Runtime._loop_coroutine.__code__.co_names else None
+
+
 def tell(*_):
     found = {
         "full_collections": full_collections,
         "frozen": gc.get_freeze_count(),
         "nodelay": list(connections()),
         "asked_outside": asked_outside,
+        "rest": rest(),
     }
     path = os.environ["PROBE"]
     with open(path + ".part", "w") as file:
