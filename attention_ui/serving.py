@@ -46,7 +46,7 @@ and a run that draws the board takes as long as that rest: most of its messages 
 async def lifespan(_app: object) -> AsyncIterator[None]:
     """Around the life of one server: make it quick, then open the reader's browser where there is one."""
     config.set_option("runner.postScriptGC", False)
-    runtime.MESSAGE_FLUSH_INTERVAL_SECS = REST  # type: ignore[misc]  # a constant there
+    runtime.MESSAGE_FLUSH_INTERVAL_SECS = REST  # type: ignore[attr-defined]  # it is imported there
     send_small_packets_at_once()
     write_no_line_for_every_request()
     for name in HEAVY:
