@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 import attention_core as core
 from attention_core import attention, log_softmax, softmax, tensor_scatter
+from attention_core.block import block_sheet
+from attention_core.head_choices import beside
 from attention_core.head_sheets import heads_sheet
 from attention_core.masks import causal, chunked, padding, prefix, segments, window
-from attention_core.sheet import run
+from attention_core.sheet import Sheet, run
 
 Arrays = Mapping[str, NDArray[Any]]
 Attributes = Mapping[str, Any]
@@ -155,19 +157,19 @@ def RMSNormalization(inputs: Arrays, attributes: Attributes) -> Outputs:
 def Gelu(inputs: Arrays, attributes: Attributes) -> Outputs:
     """With erf, or with the tanh that comes close to it."""
     x = inputs["X"]
-    form = {"none": core.gelu, "tanh": core.gelu_tanh}[attributes["approximate"]]
+    form = {"none": core.gelu, "tanh": core.gelu_tanh}[attributes.get("approximate", "none")]
     return {"Y": _like(form(_wide(x)), x)}
 
 
 def Swish(inputs: Arrays, attributes: Attributes) -> Outputs:
     """x / (1 + e^(−αx))."""
     x = inputs["X"]
-    return {"Y": _like(core.swish(_wide(x), attributes["alpha"]), x)}
+    return {"Y": _like(core.swish(_wide(x), attributes.get("alpha", 1.0)), x)}
 
 
 def GatedFFN(inputs: Arrays, attributes: Attributes) -> Outputs:
     """The feed-forward network of Llama; PyTorch's weights are (out, in)."""
-    kinds = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
+    kinds = {"silu": "swiglu", "gelu": "geglu", "gelu_pytorch_tanh": "geglu_tanh", "relu": "reglu"}
     weights = [_wide(inputs[f"{name}_proj.weight"]).T for name in ("gate", "up", "down")]
     y = core.gated_feed_forward(_wide(inputs["x"]), *weights, kind=kinds[attributes["activation"]])
     return {"Y": _like(y, inputs["x"])}
@@ -211,7 +213,78 @@ def AlibiSlopes(inputs: Arrays, attributes: Attributes) -> Outputs:
 
 def SinusoidalEncoding(inputs: Arrays, attributes: Attributes) -> Outputs:
     """The table of sines and cosines."""
-    return {"Y": core.sinusoids(*(attributes[name] for name in ("length", "dim", "layout", "base")))}
+    return {"Y": core.sinusoids(**attributes)}
+
+
+def EncoderLayer(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """torch.nn.TransformerEncoderLayer by the sheet of a block."""
+    width = inputs["x"].shape[-1] // attributes["num_heads"]
+    sheet = block_sheet(
+        "encoder",
+        attributes["num_heads"],
+        d_head=width,
+        norm="pre" if attributes["norm_first"] else "post",
+        feed_forward=attributes["activation"],
+    )
+    given = _torch_heads(inputs, "self_attn.")
+    for place in "12":
+        given[f"w_{place}"] = inputs[f"linear{place}.weight"].T
+        given[f"b_{place}"] = inputs[f"linear{place}.bias"][None]
+        given[f"gain_{place}"] = inputs[f"norm{place}.weight"][None]
+        given[f"shift_{place}"] = inputs[f"norm{place}.bias"][None]
+    return _block(sheet, given, inputs, attributes, causal_rule=bool(attributes["is_causal"]))
+
+
+def GPT2Block(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """A block of GPT-2 as transformers stores it: weights (in, out), Q, K and V in one."""
+    width = inputs["x"].shape[-1] // attributes["num_heads"]
+    weights = np.split(inputs["attn.c_attn.weight"], 3, 1)
+    biases = np.split(inputs["attn.c_attn.bias"][None], 3, 1)
+    given = {f"w_{letter}": part for letter, part in zip("qkv", weights, strict=True)}
+    given |= {f"b_{letter}": part for letter, part in zip("qkv", biases, strict=True)}
+    for ours, theirs in (("o", "attn.c_proj"), ("1", "mlp.c_fc"), ("2", "mlp.c_proj")):
+        given |= {f"w_{ours}": inputs[f"{theirs}.weight"], f"b_{ours}": inputs[f"{theirs}.bias"][None]}
+    for place in "12":
+        given[f"gain_{place}"] = inputs[f"ln_{place}.weight"][None]
+        given[f"shift_{place}"] = inputs[f"ln_{place}.bias"][None]
+    sheet = block_sheet("gpt2", attributes["num_heads"], d_head=width)
+    return _block(sheet, given, inputs, attributes)
+
+
+def LlamaBlock(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """A decoder layer of LLaMA as transformers stores it: weights (out, in), no biases."""
+    width = inputs["x"].shape[-1] // attributes["num_heads"]
+    sheet = block_sheet(
+        "llama",
+        attributes["num_heads"],
+        attributes["num_kv_heads"],
+        d_head=width,
+        positions="rope-interleaved" if attributes["interleaved"] else "rope-half",
+    )
+    given = {f"w_{letter}": inputs[f"self_attn.{letter}_proj.weight"].T for letter in "qkvo"}
+    given |= {f"w_{part}": inputs[f"mlp.{part}_proj.weight"].T for part in ("gate", "up", "down")}
+    given["gain_1"] = inputs["input_layernorm.weight"][None]
+    given["gain_2"] = inputs["post_attention_layernorm.weight"][None]
+    return _block(sheet, given, inputs, attributes)
+
+
+def _block(
+    sheet: Sheet,
+    given: Mapping[str, NDArray[Any]],
+    inputs: Arrays,
+    attributes: Attributes,
+    *,
+    causal_rule: bool = True,
+) -> Outputs:
+    """The sheet run on x and what was given, with the numbers that follow from the sizes."""
+    x, n = inputs["x"], inputs["x"].shape[-2]
+    heads = attributes["num_heads"]
+    numbers = beside(
+        sheet, n, n_heads=heads, d_head=x.shape[-1] // heads, base=attributes.get("rope_base", 10000.0)
+    )
+    mask = causal(n) if causal_rule else np.ones((n, n), dtype=bool)
+    whole = {"x": x, "mask": mask, "epsilon": attributes["epsilon"], **numbers, **given}
+    return {"Y": _like(run(sheet, whole)["output"], x)}
 
 
 def _torch_heads(inputs: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
