@@ -32,6 +32,11 @@ LESSONS = (
         "How can the same word mean something else in another sentence, when its row of numbers is the same?",
         ("mask", "n", "d_model", "d_v", "tokens"), part=1,
     ),
+    Lesson(
+        "part_08_feed_forward", "Lessons", "8 · The feed-forward network",
+        "What happens to each token by itself, between one attention and the next?",
+        ("n", "d_model", "tokens"), part=8,
+    ),
 )  # fmt: skip
 
 
