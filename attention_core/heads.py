@@ -36,7 +36,9 @@ def columns(start: int, width: int) -> Operation:
 
     code = f"{{0}}[..., {start}:{stop}]"
     shown = rf"\operatorname{{{{columns}}}}_{{{{{start + 1}\ldots {stop}}}}}\left({{0}}\right)"
-    return Operation("columns", compute, shown, code, code, (f"shift {start}",), work, _free)
+    return Operation(
+        f"columns {start + 1} to {stop}", compute, shown, code, code, (f"shift {start}",), work, _free
+    )
 
 
 @cache
@@ -88,7 +90,8 @@ def head_cut(head: int, n_heads: int, d: int, n: int) -> Operation:
     sizes = rf"{n_heads} \times {n} \times {d}"
     shown = rf"\operatorname{{{{reshape}}}}_{{{{{sizes}}}}}\left({{0}}\right)_{{{{{head + 1}}}}}"
     reads = (f"head {head} {d} {n} {n_heads}",)
-    return Operation("cut without the transpose", compute, shown, code, code, reads, work, _free)
+    name = f"head {head + 1} of {n_heads}, cut without the transpose"
+    return Operation(name, compute, shown, code, code, reads, work, _free)
 
 
 def _taken(

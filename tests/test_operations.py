@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attention_core import activations, elementwise, operations, row_statistics, waves
+from attention_core import activations, elementwise, heads, operations, row_statistics, waves
 from attention_core.numbers import show
 from attention_core.operations import (
     ADD,
@@ -73,6 +73,10 @@ CASES += [
     for width, rotary, turned in ((6, 0, 6), (8, 4, 4), (5, 4, 4))
     for pairing in ("interleaved", "half")
 ]
+THROWING_AWAY = [heads.columns(2, 3), heads.head_cut(1, 3, 4, 7)]  # what belongs to other heads
+CASES += [(operation, (RNG.normal(size=(7, 12)),)) for operation in THROWING_AWAY]
+CASES += [(heads.join((3, 5)), (TALL, TABLE))]
+THROWING_AWAY += [MASK, activations.RELU]
 each_operation = pytest.mark.parametrize(("operation", "inputs"), CASES, ids=[op.name for op, _ in CASES])
 
 
@@ -128,7 +132,7 @@ def test_the_declared_cells_are_the_cells_that_matter(operation: Operation, inpu
                 after = operation.compute(*changed)
             moved = [(i, j) for i, j in cells(before) if value_at(after, i, j) != value_at(before, i, j)]
             assert all(reads_place(pattern, place, i, j) for i, j in moved), (pattern, place, moved)
-            assert moved or operation in (MASK, activations.RELU)  # which throw numbers away
+            assert moved or operation in THROWING_AWAY
 
 
 def test_a_pattern_means_the_cells_that_it_says() -> None:
@@ -150,6 +154,9 @@ def reads_place(pattern: str, place: tuple[int, ...], i: int, j: int) -> bool:
     width = int(numbers[0]) if numbers else 1 << 30
     if name == "all":
         return True
+    if name == "head":  # of a matrix (7, 12)
+        head, d, n, many = map(int, numbers)
+        return place == divmod((head * n + i) * d + j, many * d)
     half = width // 2
     within = j < width
     return (
@@ -191,7 +198,7 @@ def test_every_step_of_the_arithmetic_comes_to_the_same_number(
     result = operation.compute(*inputs)
     for i, j in cells(result):
         steps = calculated(operation.work(inputs, i, j, in_full).text)
-        assert len(steps) > 1 or operation is TRANSPOSE
+        assert len(steps) > 1 or not operation.flops([np.shape(a) for a in inputs])
         np.testing.assert_allclose(steps, value_at(result, i, j), rtol=1e-9, atol=1e-12)
 
 
