@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attention_core.block import RECIPES, block_sheet
-from attention_core.export import to_latex, to_numpy
+from attention_core.export import to_latex, to_numpy, to_torch
 from attention_core.head_choices import beside
 from attention_core.numbers import show
 from attention_core.sheet import Sheet, cost, parameters, run, work
@@ -201,8 +201,7 @@ def test_the_exported_program_gives_the_same_numbers(name: str) -> None:
     latex = to_latex(sheet, values)
     assert latex.count("{") == latex.count("}")
     assert not re.search(r"\{\{|None", latex.replace(r"\sqrt{d_k}", ""))
-    for stage in sheet.stages:
-        compile(stage.operation.torch.format(*stage.inputs), "<torch>", "eval")
+    compile(to_torch(sheet, values), "<torch>", "exec")
 
 
 def test_every_kind_is_tried_and_the_same_choice_is_the_same_sheet() -> None:

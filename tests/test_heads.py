@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attention_core.attention import attention_from_x
-from attention_core.export import to_latex, to_numpy
+from attention_core.export import to_latex, to_numpy, to_torch
 from attention_core.head_choices import Heads, beside
 from attention_core.head_sheets import heads_sheet
 from attention_core.heads import columns, head_cut, join
@@ -346,8 +346,7 @@ def test_the_exported_program_gives_the_same_numbers(name: str) -> None:
         np.testing.assert_allclose(scope[line.name], values[line.name], rtol=1e-12, atol=1e-12)
     latex = to_latex(sheet, values)
     assert latex.count("{") == latex.count("}")
-    for stage in sheet.stages:
-        compile(stage.operation.torch.format(*stage.inputs), "<torch>", "eval")
+    compile(to_torch(sheet, values), "<torch>", "exec")
 
 
 @pytest.mark.parametrize("positions", ["rope-interleaved", "rope-half", "alibi"])

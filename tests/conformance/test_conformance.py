@@ -29,6 +29,10 @@ DELIVERED = {
     "Rope",
     "AlibiSlopes",
     "SinusoidalEncoding",
+    "MultiHeadAttention",
+    "EncoderLayer",
+    "LlamaBlock",
+    "GPT2Block",
 }
 
 
