@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from attention_core.activations import erf, gelu, gelu_tanh, relu, swish
 from attention_core.attention import AttentionTrace, ProjectedTrace, attention, attention_from_x
+from attention_core.block import block_sheet
 from attention_core.cache import tensor_scatter
 from attention_core.examples import EXAMPLES, Example
 from attention_core.export import to_latex, to_numpy, to_torch
 from attention_core.feedforward import feed_forward, feed_forward_sheet, gated_feed_forward
+from attention_core.head_choices import beside
+from attention_core.head_sheets import heads_sheet
 from attention_core.masks import (
     MASKS,
     MaskSpec,
@@ -19,6 +22,7 @@ from attention_core.masks import (
     segments,
     window,
 )
+from attention_core.multi_head import HeadsTrace, multi_head_attention
 from attention_core.normalisation import layer_norm, layer_norm_sheet, rms_norm, rms_norm_sheet
 from attention_core.numbers import exact, parse_block, parse_number, show
 from attention_core.operations import OPERATIONS, Operation
@@ -34,6 +38,7 @@ from attention_core.positions import (
 from attention_core.sheet import Cost, Given, Sheet, Stage, cost, parameters, reads, run, work
 from attention_core.sheets import ATTENTION, PROJECTED, attention_sheet
 from attention_core.softmax import log_softmax, logsumexp, softmax
+from attention_core.stream import Stream, stream
 from attention_core.waves import turn_halves, turn_pairs
 from attention_core.worked import Work
 
@@ -53,6 +58,8 @@ __all__ = [  # in reading order  # noqa: RUF022
     "layer_norm", "rms_norm", "layer_norm_sheet", "rms_norm_sheet",
     "relu", "erf", "gelu", "gelu_tanh", "swish",
     "feed_forward", "gated_feed_forward", "feed_forward_sheet",
+    "multi_head_attention", "HeadsTrace", "heads_sheet", "beside",
+    "block_sheet", "stream", "Stream",
     "Example", "EXAMPLES",
     "to_numpy", "to_torch", "to_latex",
     "tensor_scatter",
