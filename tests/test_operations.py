@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attention_core import activations, elementwise, heads, operations, row_statistics, waves
+from attention_core import (
+    activations,
+    elementwise,
+    gradient_sheet,
+    heads,
+    operations,
+    row_statistics,
+    waves,
+)
 from attention_core.numbers import show
 from attention_core.operations import (
     ADD,
@@ -55,12 +63,14 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     elementwise.PLUS_NUMBER.name: (TABLE, NUMBER),
     row_statistics.ROOT.name: (PER_ROW**2, NUMBER),
     activations.SWISH.name: (TABLE, NUMBER),
+    gradient_sheet.WEIGHED.name: (TABLE, RNG.normal(size=(7, 5))),
+    gradient_sheet.SLOPE.name: (TABLE, NUMBER),
     waves.FREQUENCY.name: (RNG.random((2, 5)), NUMBER),
     waves.DISTANCE.name: (RNG.random((7, 1)), RNG.random((1, 5))),
 }
 CASES: list[tuple[Operation, tuple[Any, ...]]] = [
     (operation, INPUTS.get(operation.name, (TABLE,)))
-    for module in (operations, elementwise, row_statistics, activations, waves)
+    for module in (operations, elementwise, row_statistics, activations, waves, gradient_sheet)
     for operation in module.OPERATIONS
 ]
 CASES += [
