@@ -33,6 +33,11 @@ LESSONS = (
         ("mask", "n", "d_model", "d_v", "tokens"), part=1,
     ),
     Lesson(
+        "part_03_scaling", "Lessons", "3 · Why divide by √d_k",
+        "Why are scores divided, and why by the root of the width of a key and not by anything else?",
+        ("n_q", "n", "d_model", "d_k", "tokens"), part=3,
+    ),
+    Lesson(
         "part_08_feed_forward", "Lessons", "8 · The feed-forward network",
         "What happens to each token by itself, between one attention and the next?",
         ("n", "d_model", "tokens"), part=8,
