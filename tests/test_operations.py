@@ -9,6 +9,7 @@ import pytest
 
 from attention_core import (
     activations,
+    cross_entropy_sheet,
     elementwise,
     gradient_sheet,
     heads,
@@ -65,12 +66,22 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     activations.SWISH.name: (TABLE, NUMBER),
     gradient_sheet.WEIGHED.name: (TABLE, RNG.normal(size=(7, 5))),
     gradient_sheet.SLOPE.name: (TABLE, NUMBER),
+    cross_entropy_sheet.DIFFERENCE.name: (TABLE, RNG.normal(size=(7, 5))),
+    cross_entropy_sheet.ROW_LOSS.name: (RNG.random((7, 5)), TABLE),
     waves.FREQUENCY.name: (RNG.random((2, 5)), NUMBER),
     waves.DISTANCE.name: (RNG.random((7, 1)), RNG.random((1, 5))),
 }
 CASES: list[tuple[Operation, tuple[Any, ...]]] = [
     (operation, INPUTS.get(operation.name, (TABLE,)))
-    for module in (operations, elementwise, row_statistics, activations, waves, gradient_sheet)
+    for module in (
+        operations,
+        elementwise,
+        row_statistics,
+        activations,
+        waves,
+        gradient_sheet,
+        cross_entropy_sheet,
+    )
     for operation in module.OPERATIONS
 ]
 CASES += [
