@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 import attention_core as core
 from attention_core import attention, log_softmax, softmax, tensor_scatter
 from attention_core.block import block_sheet
+from attention_core.cross_entropy import cross_entropy, cross_entropy_grad, nll_loss
+from attention_core.gradients import attention_grad
 from attention_core.head_choices import beside
 from attention_core.head_sheets import heads_sheet
 from attention_core.masks import causal, chunked, padding, prefix, segments, window
@@ -54,6 +56,15 @@ def AttentionTrace(inputs: Arrays, attributes: Attributes) -> Outputs:
         name: getattr(trace, name) for name in ("scores", "scaled", "capped", "masked", "weights", "output")
     }
     return {name: _like(stage, q) for name, stage in (stages | {"logsumexp": trace.lse}).items()}
+
+
+def AttentionGrad(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """The output, and the gradients that come back from dY."""
+    q, k, v = inputs["Q"], inputs["K"], inputs["V"]
+    settings = _settings(q.shape[-2], k.shape[-2], inputs, attributes)
+    back = attention_grad(_wide(q), _wide(k), _wide(v), _wide(inputs["dY"]), **settings)
+    gradients = {"Y": back.output, "dQ": back.d_q, "dK": back.d_k, "dV": back.d_v}
+    return {name: _like(gradient, q) for name, gradient in gradients.items()}
 
 
 def FlexAttention(inputs: Arrays, attributes: Attributes) -> Outputs:
@@ -96,6 +107,31 @@ def LogSoftmax(inputs: Arrays, attributes: Attributes) -> Outputs:
     """The logarithms of the shares."""
     a = inputs["input"]
     return {"output": _like(log_softmax(_wide(a), attributes.get("axis", -1)), a)}
+
+
+def SoftmaxCrossEntropyLoss(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """The loss of scores (N, C, d1, …), and the logarithms of their probabilities."""
+    scores = inputs["scores"]
+    loss = cross_entropy(
+        _wide(scores), inputs["labels"], weight=inputs.get("weights"), axis=1, **_which(attributes)
+    )
+    return {"output": _like(loss, scores), "log_prob": _like(log_softmax(_wide(scores), axis=1), scores)}
+
+
+def NegativeLogLikelihoodLoss(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """The loss of log-probabilities (N, C, d1, …)."""
+    logs = inputs["input"]
+    loss = nll_loss(_wide(logs), inputs["target"], weight=inputs.get("weight"), axis=1, **_which(attributes))
+    return {"loss": _like(loss, logs)}
+
+
+def CrossEntropyGrad(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """The loss and its gradient."""
+    logits, targets = inputs["logits"], inputs["targets"]
+    chosen = {**_which(attributes), "label_smoothing": attributes["label_smoothing"]}
+    loss = cross_entropy(_wide(logits), targets, **chosen)
+    gradient = cross_entropy_grad(_wide(logits), targets, **chosen)
+    return {"loss": _like(loss, logits), "dlogits": _like(gradient, logits)}
 
 
 def TensorScatter(inputs: Arrays, attributes: Attributes) -> Outputs:
@@ -313,21 +349,22 @@ def _left_out(inputs: Arrays, table: tuple[int, int]) -> tuple[NDArray[np.float6
 def _attend(
     q: NDArray[Any], k: NDArray[Any], v: NDArray[Any], inputs: Arrays, attributes: Attributes
 ) -> core.AttentionTrace:
-    """The core's trace; the mask is all of: causal, window, the keys in use, and the mask given."""
-    n_k = k.shape[-2]
-    mask = _frontier(q.shape[-2], n_k, inputs, attributes)
+    """The core's trace."""
+    return attention(_wide(q), _wide(k), _wide(v), **_settings(q.shape[-2], k.shape[-2], inputs, attributes))
+
+
+def _settings(n_q: int, n_k: int, inputs: Arrays, attributes: Attributes) -> dict[str, Any]:
+    """The core's keywords; the mask is all of: causal, window, the keys in use, and the mask given."""
+    mask = _frontier(n_q, n_k, inputs, attributes)
     if "nonpad_kv_seqlen" in inputs:
         mask = mask & padding(inputs["nonpad_kv_seqlen"], n_k)[:, None]
     given, bias = _mask_and_bias(inputs, n_k)
-    return attention(
-        _wide(q),
-        _wide(k),
-        _wide(v),
-        mask=mask if given is None else _joined(mask, given),
-        bias=bias,
-        scale=attributes["scale"],
-        softcap=attributes["softcap"] or None,
-    )
+    return {
+        "mask": mask if given is None else _joined(mask, given),
+        "bias": bias,
+        "scale": attributes["scale"],
+        "softcap": attributes["softcap"] or None,
+    }
 
 
 def _frontier(n_q: int, n_k: int, inputs: Arrays, attributes: Attributes) -> NDArray[np.bool_]:
@@ -371,6 +408,11 @@ def _joined(rule: NDArray[np.bool_], given: NDArray[np.bool_]) -> NDArray[np.boo
         return rule & given
     except ValueError:
         return given
+
+
+def _which(attributes: Attributes) -> dict[str, Any]:
+    """Which targets a loss counts, and how they are put together."""
+    return {name: attributes[name] for name in ("ignore_index", "reduction")}
 
 
 def _changed_scores(change: Mapping[str, Any] | None, n_q: int, n_k: int) -> dict[str, Any]:

@@ -33,6 +33,10 @@ DELIVERED = {
     "EncoderLayer",
     "LlamaBlock",
     "GPT2Block",
+    "AttentionGrad",
+    "SoftmaxCrossEntropyLoss",
+    "NegativeLogLikelihoodLoss",
+    "CrossEntropyGrad",
 }
 
 
