@@ -38,6 +38,11 @@ LESSONS = (
         ("n_q", "n", "d_model", "d_k", "tokens"), part=3,
     ),
     Lesson(
+        "part_04_softmax", "Lessons", "4 · Softmax, causal masks, three tokens",
+        "How does a row of scores become weights that add up to 1, and how is a key left out?",
+        ("mask", "d_model", "d_k", "d_v", "tokens"), part=4,
+    ),
+    Lesson(
         "part_08_feed_forward", "Lessons", "8 · The feed-forward network",
         "What happens to each token by itself, between one attention and the next?",
         ("n", "d_model", "tokens"), part=8,
