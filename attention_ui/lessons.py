@@ -33,6 +33,11 @@ LESSONS = (
         ("mask", "n", "d_model", "d_v", "tokens"), part=1,
     ),
     Lesson(
+        "part_02_matching", "Lessons", "2 · Q, K and V: the matching engine",
+        "How does a token find out which others matter, and what does it then take from them?",
+        ("d_model", "tokens"), part=2,
+    ),
+    Lesson(
         "part_03_scaling", "Lessons", "3 · Why divide by √d_k",
         "Why are scores divided, and why by the root of the width of a key and not by anything else?",
         ("n_q", "n", "d_model", "d_k", "tokens"), part=3,
