@@ -1,0 +1,263 @@
+"""A cache of keys and values in pages: any free page serves any sequence, and equal beginnings are held once.
+
+Every sequence has a table of pages in the order of its tokens: token t lies in page t // page_size of the
+table, in slot t % page_size (Kwon et al. 2023, PagedAttention). Sequences that share pages read the same
+rows; whoever writes into a page that others hold too gets a copy of it first (copy on write).
+
+A PagedCache is never changed: append, share and free give a new one and say in `events` what they did.
+Rows of a page that no table names any more stay where they are until the page is taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from attention_core.fitting import numbers
+from attention_core.mask_arrays import whole
+from attention_core.operations import Array
+
+LARGEST = 4096  # pages, and slots of a page
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that was done to a page; pages, slots and rows are counted from 0."""
+
+    kind: Literal["take", "copy", "write", "share", "release"]
+    sequence: str
+    page: int
+    rows: int = 0  # how many were written or copied
+    slot: int = 0  # the first of them
+    source: int = -1  # the page that was copied
+
+    def __str__(self) -> str:
+        """The event in words, counted from 1."""
+        page, last = self.page + 1, self.slot + self.rows
+        slots = f"slot {last}" if self.rows == 1 else f"slots {self.slot + 1} to {last}"
+        return {
+            "take": f"{self.sequence} takes page {page}, which was free",
+            "copy": f"page {self.source + 1} is shared: {self.sequence} copies {slots} to page {page} first",
+            "write": f"{self.sequence} writes {slots} of page {page}",
+            "share": f"{self.sequence} shares page {page}",
+            "release": f"{self.sequence} gives up page {page}",
+        }[self.kind]
+
+
+@dataclass(frozen=True)
+class Waste:
+    """Rows of a key and a value each, counted for pages and for one stretch of memory per sequence."""
+
+    held: int  # the lengths of all sequences together
+    stored: int  # the rows in pages that some sequence reads, shared ones once, copies twice
+    paged: int  # slots of the pages in use
+    contiguous: int  # rows reserved when every sequence gets as many as it may ever need
+
+    @property
+    def empty_paged(self) -> int:
+        return self.paged - self.stored
+
+    @property
+    def empty_contiguous(self) -> int:
+        return self.contiguous - self.held
+
+    @property
+    def shared(self) -> int:
+        """Rows that sharing saves."""
+        return self.held - self.stored
+
+
+@dataclass(frozen=True, eq=False)
+class PagedCache:
+    """Pages of keys and values, and who reads which of them. Arrays are read-only."""
+
+    k: Array  # (n_pages, page_size, d_k)
+    v: Array  # (n_pages, page_size, d_v)
+    tables: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    lengths: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    events: tuple[Event, ...] = ()  # of the last change, in order
+
+    @property
+    def n_pages(self) -> int:
+        return int(self.k.shape[0])
+
+    @property
+    def page_size(self) -> int:
+        return int(self.k.shape[1])
+
+    @property
+    def holders(self) -> tuple[tuple[str, ...], ...]:
+        """For each page, the sequences that read it."""
+        return tuple(
+            tuple(name for name, table in self.tables.items() if page in table)
+            for page in range(self.n_pages)
+        )
+
+    @property
+    def free_pages(self) -> tuple[int, ...]:
+        return tuple(page for page, names in enumerate(self.holders) if not names)
+
+    @property
+    def filled(self) -> tuple[int, ...]:
+        """For each page, how many of its slots some sequence reads."""
+        slots = [0] * self.n_pages
+        for name, table in self.tables.items():
+            for place, page in enumerate(table):
+                mine = min(self.page_size, self.lengths[name] - place * self.page_size)
+                slots[page] = max(slots[page], mine)
+        return tuple(slots)
+
+    def read(self, sequence: str) -> tuple[Array, Array]:
+        """(length, d_k) and (length, d_v): the rows of a sequence in order. ValueError for an unknown one."""
+        table, length = list(self._table(sequence)), self.lengths[sequence]
+        k, v = (a[table].reshape(-1, a.shape[-1])[:length] for a in (self.k, self.v))
+        return k, v
+
+    def append(self, sequence: str, k: ArrayLike, v: ArrayLike) -> PagedCache:
+        """The rows of k (m, d_k) and v (m, d_v) after those of the sequence, which begins here if it is new.
+
+        Raises ValueError naming shapes where the rows do not fit the pages, and where too few pages are free.
+        """
+        k, v = numbers("k", k), numbers("v", v)
+        wanted = ((k.shape[-2], self.k.shape[-1]), (k.shape[-2], self.v.shape[-1]))
+        if (k.shape, v.shape) != wanted:
+            raise ValueError(
+                f"k {k.shape} and v {v.shape} do not fit the pages: "
+                f"as many rows of both are needed, {wanted[0][1]} and {wanted[1][1]} wide"
+            )
+        writing = _Writing(self, sequence)
+        writing.write(k, v)
+        return writing.done()
+
+    def share(self, sequence: str, new: str, length: int | None = None) -> PagedCache:
+        """A new sequence that begins with the first `length` rows of another, all of them where None.
+
+        Nothing is copied. Raises ValueError where one is unknown, the other exists, or there are fewer rows.
+        """
+        table, have = self._table(sequence), self.lengths[sequence]
+        many = have if length is None else length
+        if new in self.tables:
+            raise ValueError(f"there is a sequence {new} already")
+        if not whole(many) or not 1 <= many <= have:
+            raise ValueError(f"{sequence} has {have} rows to share, and {many!r} were asked for")
+        pages = table[: -(-many // self.page_size)]
+        return self._with(
+            {**self.tables, new: pages},
+            {**self.lengths, new: int(many)},
+            [Event("share", new, page) for page in pages],
+        )
+
+    def free(self, sequence: str) -> PagedCache:
+        """The cache without the sequence. ValueError for an unknown one."""
+        pages = self._table(sequence)
+        tables, lengths = dict(self.tables), dict(self.lengths)
+        del tables[sequence], lengths[sequence]
+        return self._with(tables, lengths, [Event("release", sequence, page) for page in pages])
+
+    def waste(self, longest: int) -> Waste:
+        """What the pages hold and leave empty, and what reserving `longest` rows a sequence would.
+
+        Raises ValueError where a sequence is longer than that.
+        """
+        lengths = tuple(self.lengths.values())
+        plain = waste_of(lengths, self.page_size, longest)
+        filled = self.filled
+        used = sum(1 for slots in filled if slots)
+        return replace(plain, stored=sum(filled), paged=used * self.page_size)
+
+    def _table(self, sequence: str) -> tuple[int, ...]:
+        if sequence not in self.tables:
+            raise ValueError(
+                f"there is no sequence {sequence}, only {', '.join(self.tables) or 'none at all'}"
+            )
+        return self.tables[sequence]
+
+    def _with(
+        self, tables: dict[str, tuple[int, ...]], lengths: dict[str, int], events: Iterable[Event]
+    ) -> PagedCache:
+        return replace(
+            self, tables=MappingProxyType(tables), lengths=MappingProxyType(lengths), events=tuple(events)
+        )
+
+
+def paged_cache(n_pages: int, page_size: int, d_k: int, d_v: int) -> PagedCache:
+    """An empty cache: n_pages pages of page_size rows. ValueError where a size is no whole number ≥ 1."""
+    for name, size in (("n_pages", n_pages), ("page_size", page_size), ("d_k", d_k), ("d_v", d_v)):
+        if not whole(size) or not 1 <= size <= LARGEST:
+            raise ValueError(f"{name} has to be a whole number from 1 to {LARGEST}, not {size!r}")
+    k, v = (_read_only(np.zeros((n_pages, page_size, d))) for d in (d_k, d_v))
+    return PagedCache(k, v)
+
+
+def waste_of(lengths: Sequence[int], page_size: int, longest: int) -> Waste:
+    """The same count for sequences of these lengths that share nothing.
+
+    Raises ValueError where a length is below 0 or above `longest`, or page_size is below 1.
+    """
+    if page_size < 1:
+        raise ValueError(f"page_size has to be a whole number from 1 on, not {page_size}")
+    if lengths and not 0 <= min(lengths) <= max(lengths) <= longest:
+        raise ValueError(
+            f"lengths have to be from 0 to the longest, {longest}, and these are {tuple(lengths)}"
+        )
+    pages = sum(-(-length // page_size) for length in lengths)
+    return Waste(sum(lengths), sum(lengths), pages * page_size, len(lengths) * longest)
+
+
+class _Writing:
+    """One append under way: arrays of its own, and what has been done."""
+
+    def __init__(self, cache: PagedCache, sequence: str) -> None:
+        self.cache, self.sequence = cache, sequence
+        self.k, self.v = cache.k.copy(), cache.v.copy()
+        self.table = list(cache.tables.get(sequence, ()))
+        self.length = cache.lengths.get(sequence, 0)
+        self.free = list(cache.free_pages)
+        self.events: list[Event] = []
+
+    def write(self, k: NDArray[Any], v: NDArray[Any]) -> None:
+        size, slot = self.cache.page_size, self.length % self.cache.page_size
+        copies = bool(slot) and len(k) > 0 and len(self.cache.holders[self.table[-1]]) > 1
+        needed = -(-(self.length + len(k)) // size) - len(self.table) + copies
+        if needed > len(self.free):
+            raise ValueError(f"pages needed by {self.sequence}: {needed}, pages free: {len(self.free)}")
+        if copies:
+            self.copy_last(slot)
+        written = 0
+        while written < len(k):
+            slot = self.length % size
+            if slot == 0:
+                self.table.append(self.free.pop(0))
+                self.events.append(Event("take", self.sequence, self.table[-1]))
+            page, many = self.table[-1], min(size - slot, len(k) - written)
+            self.k[page, slot : slot + many] = k[written : written + many]
+            self.v[page, slot : slot + many] = v[written : written + many]
+            self.events.append(Event("write", self.sequence, page, many, slot))
+            written, self.length = written + many, self.length + many
+
+    def copy_last(self, rows: int) -> None:
+        """Put a page of one's own in the place of the last one, with the rows that this sequence reads."""
+        source, page = self.table[-1], self.free.pop(0)
+        self.k[page, :rows], self.v[page, :rows] = self.k[source, :rows], self.v[source, :rows]
+        self.table[-1] = page
+        self.events.append(Event("copy", self.sequence, page, rows, 0, source))
+
+    def done(self) -> PagedCache:
+        return replace(
+            self.cache,
+            k=_read_only(self.k),
+            v=_read_only(self.v),
+            tables=MappingProxyType({**self.cache.tables, self.sequence: tuple(self.table)}),
+            lengths=MappingProxyType({**self.cache.lengths, self.sequence: self.length}),
+            events=tuple(self.events),
+        )
+
+
+def _read_only(array: Array) -> Array:
+    array.flags.writeable = False
+    return array
