@@ -48,6 +48,11 @@ LESSONS = (
         ("mask", "d_model", "d_k", "d_v", "tokens"), part=4,
     ),
     Lesson(
+        "part_07_block", "Lessons", "7 · One whole block",
+        "Which numbers does one block of a Transformer work out, from its input to its output?",
+        ("tokens",), part=7,
+    ),
+    Lesson(
         "part_08_feed_forward", "Lessons", "8 · The feed-forward network",
         "What happens to each token by itself, between one attention and the next?",
         ("n", "d_model", "tokens"), part=8,
