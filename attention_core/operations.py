@@ -45,6 +45,7 @@ class Operation:
     | angle-half W | (i, j mod W/2); none from column W on |
     | at I R | (R, j) where i is I, none elsewhere |
     | turned R, side C | (R, i); (i, C) |
+    | rows R S T … | (R, j) for row 0, (S, j) for row 1, (T, j) for row 2, … |
     | head H D N M | the matrix (N, M·D) cut into M heads without swapping axes: the cell it was in head H |
 
     `work(inputs, i, j, show)` gives the arithmetic of one cell, `flops(shapes)` the number of operations for

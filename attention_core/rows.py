@@ -1,7 +1,8 @@
-r"""Operations that take single rows: a word in two sentences, and what each key brings to one query.
+r"""Operations that take single rows: a word in two sentences, what each key brings, tokens in another order.
 
 A cell of these is made from a fixed row of an input: pattern "at I R" is the cell (R, j) where i = I and
-nothing elsewhere; "turned R" is the cell (R, i), "side R" the cell (i, R).
+nothing elsewhere; "turned R" is the cell (R, i), "side R" the cell (i, R); "rows 2 0 1" is the cell (2, j)
+for i = 0, (0, j) for i = 1, (1, j) for i = 2.
 """
 
 from __future__ import annotations
@@ -104,6 +105,32 @@ def brought(row: int, *, down: bool = False) -> Operation:
         (f"{'side' if down else 'turned'} {row}", "cell"),
         work,
         lambda shapes: int(np.prod(shapes[1])),
+    )
+
+
+@cache
+def taken_rows(order: tuple[int, ...]) -> Operation:
+    """The operation that makes row i of its result of row order[i] of a matrix, both counted from 0."""
+
+    def compute(a: Array) -> Array:
+        if not order or min(order) < 0 or max(order) >= a.shape[-2]:
+            raise ValueError(f"{a.shape} does not have the rows {order}")
+        return a[..., list(order), :]
+
+    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
+        return _copied(inputs, 0, order[i], j, show, **names)
+
+    code = f"{{0}}[..., {list(order)}, :]"
+    listed = ", ".join(str(row + 1) for row in order)
+    return Operation(
+        f"rows {listed}",
+        compute,
+        rf"\operatorname{{{{rows}}}}_{{{{{listed}}}}}\left({{0}}\right)",
+        code,
+        code,
+        (f"rows {' '.join(map(str, order))}",),
+        work,
+        _free,
     )
 
 

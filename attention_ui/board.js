@@ -12,6 +12,7 @@ const places = new WeakMap(); // cell element → { figure, i, j }
 const NARROW = 640; // px: below this, corners fold into a column
 const PAUSE = 120; // ms: arrows that follow one another select once
 const FLASH = 400; // ms
+const SOON = 60; // ms that the server may take before a cell shows what was typed as not yet taken
 const AGAIN = 2500; // ms without an answer after which operations are told again; then twice as long
 const LEAVING = 1500; // ms that a change of page may take to begin
 const MANY = 300; // more changed cells than this do not flash
@@ -29,11 +30,11 @@ export default function board({ data, parentElement, setStateValue, setTriggerVa
   const old = views.get(parentElement);
   const view = old?.root.isConnected ? old : makeView(parentElement);
   views.set(parentElement, view);
-  finish(view);
   view.tell = (ops) => setStateValue("ops", ops);
   view.queue = queueOf(state.key);
   if (acknowledge(view.queue, state) || view !== old) send(view);
   draw(view, state);
+  finish(view);
   view.root.toggleAttribute("data-waiting", view.queue.ops.length > 0);
   afterPaint(() => {
     if (state.then) whenStaying(view, () => setTriggerValue("drawn", state.ack));
@@ -71,13 +72,13 @@ function afterPaint(tell) {
   });
 }
 
-/** What an answer to the reader changes on the screen, once what it tells the server is on its way.
+/** What an operation changes on the screen before it is answered: with the answer, or after `wait` without one.
 
-    Streamlit sends from a timer; a frame that is asked for before it would hold it up. Whatever the reader
-    does next finds the work done (`finish`). */
-function later(view, work) {
-  if (!view.rest.length) setTimeout(() => finish(view));
+    Streamlit tells the server from a timer, which a frame that is asked for before it would hold up; and one
+    frame with the answer comes sooner than two. Whatever the reader does next finds the work done. */
+function later(view, work, wait = SOON) {
   view.rest.push(work);
+  setTimeout(() => finish(view), wait);
 }
 
 function finish(view) {
@@ -709,6 +710,7 @@ const PATTERNS = {
   at: (i, j, here, row) => (i === here ? [[row, row, j, j]] : []),
   turned: (i, j, row) => [[row, row, i, i]],
   side: (i, j, column) => [[i, i, column, column]],
+  rows: (i, j, ...order) => [[order[i], order[i], j, j]],
   pair: (i, j, width = Infinity) => [j < width ? [i, i, j & ~1, j | 1] : [i, i, j, j]],
   half: (i, j, width) => [[i, i, j, j], ...(j < width ? [[i, i, other(j, width), other(j, width)]] : [])],
   angle: (i, j, width = Infinity) => (j < width ? [[i, i, j >> 1, j >> 1]] : []),
@@ -889,8 +891,8 @@ function commit(view, focus = false) {
   const cell = figure.cells[i]?.[j];
   if (cell && input.value !== initial) push(view, ["edit", figure.id, i, j, input.value]);
   later(view, () => {
+    if (focus) cell?.focus({ preventScroll: true }); // before anything changes, so that nothing is laid out for it
     input.remove();
-    if (focus) cell?.focus({ preventScroll: true });
   });
 }
 
@@ -905,7 +907,7 @@ function editorKey(view, event) {
   } else if (event.key === "F2") view.editor.caret = !caret;
   else if (step) {
     commit(view, true);
-    later(view, () => moveTo(view, figure, i + step[0], j + step[1]));
+    later(view, () => moveTo(view, figure, i + step[0], j + step[1]), 0);
   } else if (event.key === "Tab") {
     commit(view, true);
     finish(view); // the cell has focus again, and the browser goes on from there
