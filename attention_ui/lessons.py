@@ -48,6 +48,11 @@ LESSONS = (
         ("mask", "d_model", "d_k", "d_v", "tokens"), part=4,
     ),
     Lesson(
+        "part_05_heads", "Lessons", "5 · Heads and positions",
+        "How do several heads share one X, and how can attention tell where a token stands?",
+        ("mask", "n", "d_model", "tokens"), part=5,
+    ),
+    Lesson(
         "part_07_block", "Lessons", "7 · One whole block",
         "Which numbers does one block of a Transformer work out, from its input to its output?",
         ("tokens",), part=7,
