@@ -42,10 +42,14 @@ def answer(desk: Desk) -> None:
 def axes(desk: Desk) -> None:
     """What each axis stands for, with its length."""
     window, width = matching.seen(desk.bench), matching.key_width(desk.bench)
+    first = f"; here the first {window.n_q} of X" * (desk.bench.way == "x" and window.n_q < window.n_k)
     st.header("What the axes mean", anchor=False)
     prose.terms(
         [
-            (f"Rows of Q and of the scores, n_q = {window.n_q}", "queries, the tokens that look."),
+            (
+                f"Rows of Q and of the scores, n_q = {window.n_q}",
+                f"queries, the tokens that look{first}.",
+            ),
             (
                 f"Rows of K and V, columns of the scores, n_k = {window.n_k}",
                 "keys, the tokens that are looked at.",
