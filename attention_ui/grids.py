@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from attention_core.masks import as_matrix
 from attention_core.numbers import exact, show, show_table
-from attention_core.sheet import Given, Mark, Stage, reads
+from attention_core.sheet import ONE, Given, Mark, Stage, reads
 from attention_core.written import read
 from attention_ui import theme
 from attention_ui.bench import SCALINGS, scaling_word
@@ -200,8 +200,8 @@ def _label(line: Given | Stage) -> Mark:
 
 
 def _axis(axis: str) -> str:
-    """What is written at an edge: the tokens of a second sentence are tokens, too."""
-    return axis.partition("_")[0] if is_token(axis) else axis
+    """What is written at an edge: the tokens of a second sentence are tokens, too; nothing counts one."""
+    return axis.partition("_")[0] if is_token(axis) else "" if axis == ONE else axis
 
 
 def _edge(scene: Scene, axis: str) -> str:
