@@ -53,6 +53,11 @@ LESSONS = (
         ("mask", "n", "d_model", "tokens"), part=5,
     ),
     Lesson(
+        "part_06_normalisation", "Lessons", "6 · Normalisation and residuals",
+        "What keeps numbers and gradients in range when a sum grows from layer to layer?",
+        ("n", "d_model", "tokens"), part=6,
+    ),
+    Lesson(
         "part_07_block", "Lessons", "7 · One whole block",
         "Which numbers does one block of a Transformer work out, from its input to its output?",
         ("tokens",), part=7,
