@@ -92,8 +92,11 @@ def _edge_labels(scene: Scene, axis: str) -> tuple[str, ...]:
 
 
 def role_of(name: str) -> str:
-    """The role of a line: its own name's, or that of the name before a suffix such as _1 or _b."""
-    base = re.sub(r"_[0-9a-h]$", "", name)
+    """The role of a line: its own name's, or that of the name before a suffix such as _1 or _b.
+
+    Queries and keys that RoPE has turned are queries and keys still.
+    """
+    base = re.sub(r"_[0-9a-h]$", "", name).removeprefix("turned_")
     return ROLES.get(base, "plain")
 
 

@@ -42,8 +42,8 @@ def verdict(desk: Desk, guess: Choice, right: str, because: str) -> None:
         )
         return
     opening = {SHOWN: "", right: "As you said: "}.get(answer, "Not so here: ")
-    sentence = f"{guess.options[right]}. {because}" if right in guess.options else because
-    prose.paragraph(f"{opening}{sentence}", kind="strong")
+    sentence = f"{opening}{guess.options[right]}. {because}" if right in guess.options else because
+    prose.paragraph(f"{sentence[:1].upper()}{sentence[1:]}", kind="strong")
 
 
 def check(claims: Sequence[tuple[str, bool]], title: str = "Check") -> None:
