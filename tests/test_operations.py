@@ -13,7 +13,9 @@ from attention_core import (
     elementwise,
     gradient_sheet,
     heads,
+    merging,
     operations,
+    page_sheet,
     row_statistics,
     waves,
 )
@@ -68,6 +70,9 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     gradient_sheet.SLOPE.name: (TABLE, NUMBER),
     cross_entropy_sheet.DIFFERENCE.name: (TABLE, RNG.normal(size=(7, 5))),
     cross_entropy_sheet.ROW_LOSS.name: (RNG.random((7, 5)), TABLE),
+    merging.LOG_ADD.name: (TABLE, RNG.normal(size=(7, 5))),
+    merging.PART.name: (TABLE, RNG.normal(size=(7, 5))),
+    merging.TIMES_FIRST.name: (TABLE, PER_ROW),
     waves.FREQUENCY.name: (RNG.random((2, 5)), NUMBER),
     waves.DISTANCE.name: (RNG.random((7, 1)), RNG.random((1, 5))),
 }
@@ -81,6 +86,7 @@ CASES: list[tuple[Operation, tuple[Any, ...]]] = [
         waves,
         gradient_sheet,
         cross_entropy_sheet,
+        merging,
     )
     for operation in module.OPERATIONS
 ]
@@ -97,7 +103,8 @@ CASES += [
 THROWING_AWAY = [heads.columns(2, 3), heads.head_cut(1, 3, 4, 7)]  # what belongs to other heads
 CASES += [(operation, (RNG.normal(size=(7, 12)),)) for operation in THROWING_AWAY]
 CASES += [(heads.join((3, 5)), (TALL, TABLE))]
-THROWING_AWAY += [MASK, activations.RELU]
+THROWING_AWAY += [MASK, activations.RELU, page_sheet.stacked(6, 4, 2)]
+CASES += [(THROWING_AWAY[-1], (RNG.normal(size=(4, 3)), RNG.normal(size=(4, 3))))]
 each_operation = pytest.mark.parametrize(("operation", "inputs"), CASES, ids=[op.name for op, _ in CASES])
 
 
@@ -178,6 +185,8 @@ def reads_place(pattern: str, place: tuple[int, ...], i: int, j: int) -> bool:
     if name == "head":  # of a matrix (7, 12)
         head, d, n, many = map(int, numbers)
         return place == divmod((head * n + i) * d + j, many * d)
+    if name == "rows":
+        return place == (int(numbers[i]), j)
     half = width // 2
     within = j < width
     return (
