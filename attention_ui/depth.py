@@ -35,12 +35,12 @@ def _kept(
 
 
 def figure(found: Mapping[bool, Stream], *, theme: str = "light") -> go.Figure:
-    """The mean length of a row, and what of a small change arrives at the output, both on a log axis."""
+    """The mean length of a row, and how much of a small change arrives at the output, on log axes."""
     return stacked(
         [
             Panel("Mean length of a row", _lines(found, "lengths"), y_log=True),
             Panel(
-                "What of a small change there arrives at the output", _lines(found, "gradients"), y_log=True,
+                "Gradient from there to the output", _lines(found, "gradients"), y_log=True,
                 x_title="layers passed; 0 is X",
             ),
         ],
