@@ -197,7 +197,7 @@ def _limit(scene: Scene, family: tuple[str, ...]) -> float:
 def _label(line: Given | Stage) -> Mark:
     """The visible heading: "Weights A", but "Q" and "W_Q" where the name is the symbol, and Kᵀ."""
     plain = "".join(text for text, _ in line.mark)
-    if line.title in (plain, "K transposed") or line.title.startswith("W_"):
+    if line.title in (plain, "K transposed") or re.match(r"[A-Za-z]_\w", line.title):
         return line.mark
     return ((line.title, ""),) if len(plain) > 1 else ((f"{line.title} ", ""), *line.mark)
 
