@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from attention_core.operations import Array, Operation, Shape
-from attention_core.worked import Work
-from attention_core.written import Show, cell, tex
+from attention_core.operations import FREE, Array, Operation
+from attention_core.worked import Work, taken
+from attention_core.written import Show
 
 
 @cache
@@ -32,12 +32,12 @@ def columns(start: int, width: int) -> Operation:
         return a[..., start:stop]
 
     def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        return _taken(inputs, 0, i, start + j, show, **names)
+        return taken(inputs, 0, i, start + j, show, **names)
 
     code = f"{{0}}[..., {start}:{stop}]"
     shown = rf"\operatorname{{{{columns}}}}_{{{{{start + 1}\ldots {stop}}}}}\left({{0}}\right)"
     return Operation(
-        f"columns {start + 1} to {stop}", compute, shown, code, code, (f"shift {start}",), work, _free
+        f"columns {start + 1} to {stop}", compute, shown, code, code, (f"shift {start}",), work, FREE
     )
 
 
@@ -53,7 +53,7 @@ def join(widths: tuple[int, ...]) -> Operation:
 
     def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
         which = max(w for w, start in enumerate(starts) if start <= j)
-        return _taken(inputs, which, i, j - starts[which], show, **names)
+        return taken(inputs, which, i, j - starts[which], show, **names)
 
     places = [f"{{{which}}}" for which in range(len(widths))]
     listed = ", ".join(places)
@@ -65,7 +65,7 @@ def join(widths: tuple[int, ...]) -> Operation:
         f"torch.cat([{listed}], dim=-1)",
         tuple(f"shift {-start}" for start in starts),
         work,
-        _free,
+        FREE,
     )
 
 
@@ -84,37 +84,11 @@ def head_cut(head: int, n_heads: int, d: int, n: int) -> Operation:
 
     def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
         row, column = divmod((head * n + i) * d + j, n_heads * d)
-        return _taken(inputs, 0, row, column, show, **names)
+        return taken(inputs, 0, row, column, show, **names)
 
     code = f"{{0}}.reshape(*{{0}}.shape[:-2], {n_heads}, {n}, {d})[..., {head}, :, :]"
     sizes = rf"{n_heads} \times {n} \times {d}"
     shown = rf"\operatorname{{{{reshape}}}}_{{{{{sizes}}}}}\left({{0}}\right)_{{{{{head + 1}}}}}"
     reads = (f"head {head} {d} {n} {n_heads}",)
     name = f"head {head + 1} of {n_heads}, cut without the transpose"
-    return Operation(name, compute, shown, code, code, reads, work, _free)
-
-
-def _taken(
-    inputs: Sequence[Any],
-    which: int,
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    titles: Sequence[str] = (),
-    symbols: Sequence[str] = (),
-    **_: Any,
-) -> Work:
-    """One cell taken over as it is from cell (i, j) of one of the inputs."""
-    value = show(float(inputs[which][i, j]))
-    title = titles[which] if titles else "the matrix"
-    return Work(
-        f"row {i + 1}, column {j + 1} of {title}: {value}",
-        (f"{name} &= {cell(symbols[which] if symbols else 'A', i, j)}", f"&= {tex(value)}"),
-    )
-
-
-def _free(_: Sequence[Shape]) -> int:
-    """Moving numbers is no arithmetic."""
-    return 0
+    return Operation(name, compute, shown, code, code, reads, work, FREE)

@@ -127,6 +127,9 @@ def per_cell(count: int) -> Callable[[Sequence[Shape]], int]:
     return flops
 
 
+FREE = per_cell(0)  # moving numbers is no arithmetic
+
+
 def _matmul_flops(shapes: Sequence[Shape]) -> int:
     left, right = shapes
     return 2 * prod(np.broadcast_shapes(left[:-2], right[:-2])) * left[-2] * left[-1] * right[-1]
@@ -151,9 +154,9 @@ def operation(
 # fmt: off
 MATMUL = operation("product", matmul, "row column", worked.dot, _matmul_flops,
                    latex=r"{0}\,{1}", code="{0} @ {1}")
-TRANSPOSE = operation("transpose", _transpose, "swapped", worked.swap, per_cell(0),
+TRANSPOSE = operation("transpose", _transpose, "swapped", worked.swap, FREE,
                       latex=r"{0}^\top", code="{0}.swapaxes(-1, -2)")
-KEEP = operation("no change", _keep, "cell", worked.keep, per_cell(0),
+KEEP = operation("no change", _keep, "cell", worked.keep, FREE,
                  latex="{0}", code="{0}")
 DIVIDE = operation("division", np.divide, "cell all", worked.quotient, per_cell(1),
                    latex=r"\frac{{{0}}}{{{1}}}", code="{0} / {1}")

@@ -17,8 +17,8 @@ from attention_core.operations import Array, Operation
 from attention_core.paging import PagedCache
 from attention_core.sheet import Given, Mark, Sheet, given, mark, stage
 from attention_core.sheets import ATTENTION
-from attention_core.worked import Work
-from attention_core.written import Show, cell, tex
+from attention_core.worked import Work, taken
+from attention_core.written import Show
 
 # fmt: off
 _PAGE_SAYS = ("One number of a {} that lies in this page.",
@@ -39,7 +39,7 @@ def stacked(rows: int, page_size: int, pages: int) -> Operation:
 
     def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
         page, slot = divmod(i, page_size)
-        return _taken(inputs, page, slot, j, show, **names)
+        return taken(inputs, page, slot, j, show, **names)
 
     places = ", ".join(f"{{{place}}}" for place in range(pages))
     return Operation(
@@ -97,23 +97,3 @@ def _page(letter: str, word: str, page: int) -> Given:
 def _pattern(page: int, rows: int, page_size: int) -> str:
     places = [row - page * page_size for row in range(rows)]
     return "rows " + " ".join(str(slot if 0 <= slot < page_size else -1) for slot in places)
-
-
-def _taken(
-    inputs: Sequence[Any],
-    which: int,
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    titles: Sequence[str] = (),
-    symbols: Sequence[str] = (),
-    **_: Any,
-) -> Work:
-    value = show(float(inputs[which][i, j]))
-    title = titles[which] if titles else "the matrix"
-    return Work(
-        f"row {i + 1}, column {j + 1} of {title}: {value}",
-        (f"{name} &= {cell(symbols[which] if symbols else 'A', i, j)}", f"&= {tex(value)}"),
-    )

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from attention_core.operations import Array, Operation, Shape
-from attention_core.worked import Work, known, two
-from attention_core.written import Show, cell, read, tex
+from attention_core.operations import FREE, Array, Operation
+from attention_core.worked import Work, known, taken, two
+from attention_core.written import Show, read
 
 
 @cache
@@ -28,7 +28,7 @@ def with_last_row(n: int) -> Operation:
         return np.concatenate([rows, other[..., -1:, :]], axis=-2)
 
     def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        return _copied(inputs, int(i == n - 1), i, j, show, **names)
+        return taken(inputs, int(i == n - 1), i, j, show, **names)
 
     return Operation(
         "another sentence with the same last word",
@@ -38,7 +38,7 @@ def with_last_row(n: int) -> Operation:
         "torch.cat([{0}, {1}[..., -1:, :]], dim=-2)",
         ("cell", f"at {n - 1} {n - 1}"),
         work,
-        _free,
+        FREE,
     )
 
 
@@ -52,7 +52,7 @@ def last_rows(n: int) -> Operation:
         return np.concatenate([a[..., -1:, :], b[..., -1:, :]], axis=-2)
 
     def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        return _copied(inputs, i, n - 1, j, show, **names)
+        return taken(inputs, i, n - 1, j, show, **names)
 
     return Operation(
         "last rows",
@@ -62,7 +62,7 @@ def last_rows(n: int) -> Operation:
         "torch.cat([{0}[..., -1:, :], {1}[..., -1:, :]], dim=-2)",
         (f"at 0 {n - 1}", f"at 1 {n - 1}"),
         work,
-        _free,
+        FREE,
     )
 
 
@@ -72,7 +72,7 @@ def brought(row: int, *, down: bool = False) -> Operation:
 
     down: the mistake of reading the table of weights down column `row` instead of along the row.
     """
-    taken = f"[..., :, {row}, None]" if down else f"[..., {row}, :, None]"
+    slice_ = f"[..., :, {row}, None]" if down else f"[..., {row}, :, None]"
 
     def compute(weights: Array, v: Array) -> Array:
         read_off = weights[..., :, row] if down else weights[..., row, :]
@@ -100,8 +100,8 @@ def brought(row: int, *, down: bool = False) -> Operation:
         "weight times value",
         compute,
         rf"\text{{{{{'column' if down else 'row'} {row + 1} of }}}}{{0}} \odot {{1}}",
-        f"{{0}}{taken} * {{1}}",
-        f"{{0}}{taken} * {{1}}",
+        f"{{0}}{slice_} * {{1}}",
+        f"{{0}}{slice_} * {{1}}",
         (f"{'side' if down else 'turned'} {row}", "cell"),
         work,
         lambda shapes: int(np.prod(shapes[1])),
@@ -118,7 +118,7 @@ def taken_rows(order: tuple[int, ...]) -> Operation:
         return a[..., list(order), :]
 
     def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        return _copied(inputs, 0, order[i], j, show, **names)
+        return taken(inputs, 0, order[i], j, show, **names)
 
     code = f"{{0}}[..., {list(order)}, :]"
     listed = ", ".join(str(row + 1) for row in order)
@@ -130,31 +130,5 @@ def taken_rows(order: tuple[int, ...]) -> Operation:
         code,
         (f"rows {' '.join(map(str, order))}",),
         work,
-        _free,
+        FREE,
     )
-
-
-def _copied(
-    inputs: Sequence[Any],
-    which: int,
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    titles: Sequence[str] = (),
-    symbols: Sequence[str] = (),
-    **_: Any,
-) -> Work:
-    """Cell (i, j) of one of the inputs, as it is."""
-    value = show(float(inputs[which][i, j]))
-    symbol = symbols[which] if symbols else "A"
-    title = titles[which] if titles else "the matrix"
-    return Work(
-        f"row {i + 1}, column {j + 1} of {title}: {value}",
-        (f"{name} &= {cell(symbol, i, j)}", f"&= {tex(value)}"),
-    )
-
-
-def _free(shapes: Sequence[Shape]) -> int:
-    return 0

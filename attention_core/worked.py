@@ -81,6 +81,27 @@ def swap(
     )
 
 
+def taken(
+    inputs: Sequence[Any],
+    which: int,
+    i: int,
+    j: int,
+    show: Show,
+    *,
+    name: str = "",
+    titles: Sequence[str] = (),
+    symbols: Sequence[str] = (),
+    **_: Any,
+) -> Work:
+    """Cell (i, j) of one of the inputs, taken over as it is."""
+    value = show(float(inputs[which][i, j]))
+    title = titles[which] if titles else "the matrix"
+    return Work(
+        f"row {i + 1}, column {j + 1} of {title}: {value}",
+        (f"{name} &= {cell(symbols[which] if symbols else 'A', i, j)}", f"&= {tex(value)}"),
+    )
+
+
 def keep(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **_: Any) -> Work:
     """The number as it was."""
     value = show(inputs[0][i, j])
