@@ -60,7 +60,7 @@ def page_sheet(paged: PagedCache, sequence: str) -> Sheet:
     The pages are given as k_page_3 and v_page_3, counted from 1. ValueError for an unknown sequence.
     """
     k, _ = paged.read(sequence)
-    table = paged.tables[sequence]
+    table = paged.table(sequence)
     operation = stacked(len(k), paged.page_size, len(table))
     pages, together = [], []
     for letter, word in (("k", "key"), ("v", "value")):
@@ -77,12 +77,10 @@ def page_sheet(paged: PagedCache, sequence: str) -> Sheet:
 
 def page_values(paged: PagedCache, sequence: str) -> dict[str, Array]:
     """The pages of a sequence by the names that they have in its sheet."""
-    if sequence not in paged.tables:
-        raise ValueError(f"there is no sequence {sequence}")
     return {
         f"{letter}_page_{page + 1}": pages[page]
         for letter, pages in (("k", paged.k), ("v", paged.v))
-        for page in paged.tables[sequence]
+        for page in paged.table(sequence)
     }
 
 

@@ -18,8 +18,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from attention_core.attention import attention
 from attention_core.fitting import numbers
 from attention_core.mask_arrays import whole
+from attention_core.merging import Pair, merge_all
 from attention_core.operations import Array
 
 LARGEST = 4096  # pages, and slots of a page
@@ -114,7 +116,7 @@ class PagedCache:
 
     def read(self, sequence: str) -> tuple[Array, Array]:
         """(length, d_k) and (length, d_v): the rows of a sequence in order. ValueError for an unknown one."""
-        table, length = list(self._table(sequence)), self.lengths[sequence]
+        table, length = list(self.table(sequence)), self.lengths[sequence]
         k, v = (a[table].reshape(-1, a.shape[-1])[:length] for a in (self.k, self.v))
         return k, v
 
@@ -139,7 +141,7 @@ class PagedCache:
 
         Nothing is copied. Raises ValueError where one is unknown, the other exists, or there are fewer rows.
         """
-        table, have = self._table(sequence), self.lengths[sequence]
+        table, have = self.table(sequence), self.lengths[sequence]
         many = have if length is None else length
         if new in self.tables:
             raise ValueError(f"there is a sequence {new} already")
@@ -154,7 +156,7 @@ class PagedCache:
 
     def free(self, sequence: str) -> PagedCache:
         """The cache without the sequence. ValueError for an unknown one."""
-        pages = self._table(sequence)
+        pages = self.table(sequence)
         tables, lengths = dict(self.tables), dict(self.lengths)
         del tables[sequence], lengths[sequence]
         return self._with(tables, lengths, [Event("release", sequence, page) for page in pages])
@@ -170,7 +172,8 @@ class PagedCache:
         used = sum(1 for slots in filled if slots)
         return replace(plain, stored=sum(filled), paged=used * self.page_size)
 
-    def _table(self, sequence: str) -> tuple[int, ...]:
+    def table(self, sequence: str) -> tuple[int, ...]:
+        """The pages of a sequence, in order. ValueError for an unknown one."""
         if sequence not in self.tables:
             raise ValueError(
                 f"there is no sequence {sequence}, only {', '.join(self.tables) or 'none at all'}"
@@ -207,6 +210,21 @@ def waste_of(lengths: Sequence[int], page_size: int, longest: int) -> Waste:
         )
     pages = sum(-(-length // page_size) for length in lengths)
     return Waste(sum(lengths), sum(lengths), pages * page_size, len(lengths) * longest)
+
+
+def paged_attention(paged: PagedCache, sequence: str, q: ArrayLike) -> Pair:
+    """The output (n_q, d_v) and lse (n_q,) of queries that may look at a whole sequence, page by page.
+
+    Every page gives an output and a log-sum-exp over its own slots, and these are merged: the rows are never
+    put together. Raises ValueError for an unknown sequence, one without rows, and queries of another width.
+    """
+    table, length = paged.table(sequence), paged.lengths[sequence]
+    parts = []
+    for place, page in enumerate(table):
+        filled = min(paged.page_size, length - place * paged.page_size)
+        trace = attention(q, paged.k[page, :filled], paged.v[page, :filled])
+        parts.append((trace.output, trace.lse))
+    return merge_all(parts)
 
 
 class _Writing:

@@ -11,7 +11,7 @@ from attention_core.attention import attention
 from attention_core.export import to_latex, to_numpy, to_torch
 from attention_core.numbers import show
 from attention_core.page_sheet import page_sheet, page_values, stacked
-from attention_core.paging import Event, PagedCache, Waste, paged_cache, waste_of
+from attention_core.paging import Event, PagedCache, Waste, paged_attention, paged_cache, waste_of
 from attention_core.sheet import run, work
 
 D_K, D_V = 3, 2
@@ -195,6 +195,17 @@ def test_attention_to_pages_is_attention_to_the_rows_in_order(length):
     assert len(set(titles)) == len(titles)
 
 
+@pytest.mark.parametrize("length", [1, 4, 5, 11])
+def test_page_by_page_the_attention_is_that_to_all_rows_and_empty_slots_take_no_part(length):
+    k, v = rows(length)
+    q = rows(2, seed=5)[0]
+    cache = paged_cache(9, 4, D_K, D_V).append("B", *rows(9, seed=8)).free("B").append("A", k, v)
+    output, lse = paged_attention(cache, "A", q)
+    whole = attention(q, k, v)
+    np.testing.assert_allclose(output, whole.output, rtol=1e-12)
+    np.testing.assert_allclose(lse, whole.lse, rtol=1e-12)
+
+
 def test_a_row_of_k_says_the_page_and_the_row_that_it_came_from():
     k, v = rows(6)
     cache = paged_cache(9, 4, D_K, D_V).append("B", *rows(3)).append("A", k, v)
@@ -247,3 +258,5 @@ def test_what_does_not_fit_is_refused_with_names_and_shapes():
         waste_of((5,), 4, 4)
     with pytest.raises(ValueError, match="there is no sequence C"):
         page_values(cache, "C")
+    with pytest.raises(ValueError, match="there is nothing to merge"):
+        paged_attention(cache.append("D", *rows(0)), "D", np.ones((1, D_K)))
