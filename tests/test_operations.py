@@ -9,6 +9,7 @@ import pytest
 
 from attention_core import (
     activations,
+    appending,
     cross_entropy_sheet,
     elementwise,
     gradient_sheet,
@@ -102,7 +103,7 @@ CASES += [
 ]
 THROWING_AWAY = [heads.columns(2, 3), heads.head_cut(1, 3, 4, 7)]  # what belongs to other heads
 CASES += [(operation, (RNG.normal(size=(7, 12)),)) for operation in THROWING_AWAY]
-CASES += [(heads.join((3, 5)), (TALL, TABLE))]
+CASES += [(heads.join((3, 5)), (TALL, TABLE)), (appending.appended(7), (TALL, TALL[:1]))]
 THROWING_AWAY += [MASK, activations.RELU, page_sheet.stacked(6, 4, 2)]
 CASES += [(THROWING_AWAY[-1], (RNG.normal(size=(4, 3)), RNG.normal(size=(4, 3))))]
 each_operation = pytest.mark.parametrize(("operation", "inputs"), CASES, ids=[op.name for op, _ in CASES])
@@ -187,6 +188,9 @@ def reads_place(pattern: str, place: tuple[int, ...], i: int, j: int) -> bool:
         return place == divmod((head * n + i) * d + j, many * d)
     if name == "rows":
         return place == (int(numbers[i]), j)
+    if name == "at":
+        here, row = map(int, numbers)
+        return i == here and place == (row, j)
     half = width // 2
     within = j < width
     return (
