@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from attention_core.attention import attention
 from attention_core.export import to_latex, to_numpy, to_torch
 from attention_core.numbers import show
+from attention_core.page_records import Event, Waste, waste_of
 from attention_core.page_sheet import page_sheet, page_values, stacked
-from attention_core.paging import Event, PagedCache, Waste, paged_attention, paged_cache, waste_of
+from attention_core.paging import PagedCache, paged_attention, paged_cache
 from attention_core.sheet import run, work
 
 D_K, D_V = 3, 2

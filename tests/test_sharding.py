@@ -16,12 +16,11 @@ from attention_core.keys_split_sheet import keys_split_sheet, masks_of_devices
 from attention_core.merging import LOG_ADD, PART, merge, merge_all
 from attention_core.multi_head import multi_head_attention
 from attention_core.numbers import show
-from attention_core.rings import (
+from attention_core.rings import ring_all_reduce, ring_attention
+from attention_core.sent import (
     all_gather_bytes,
     all_reduce_bytes,
     merge_bytes,
-    ring_all_reduce,
-    ring_attention,
     ring_bytes,
     tensor_parallel_bytes,
 )
