@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from attention_core.operations import Array, Operation
+from attention_core.operations import FREE, Array, Operation
 from attention_core.paging import PagedCache
 from attention_core.sheet import Given, Mark, Sheet, given, mark, stage
 from attention_core.sheets import ATTENTION
@@ -50,7 +50,7 @@ def stacked(rows: int, page_size: int, pages: int) -> Operation:
         f"torch.cat([{places}], dim=-2)[..., :{rows}, :]",
         tuple(_pattern(page, rows, page_size) for page in range(pages)),
         work,
-        lambda shapes: 0,
+        FREE,
     )
 
 

@@ -1,6 +1,6 @@
 """Bytes that devices send one another, from shapes; rings.py counts the same message by message.
 
-Every number is what all devices send together; with P devices, each sends one P-th of it, or nearly.
+Every number is what all devices send together.
 """
 
 from __future__ import annotations
