@@ -931,7 +931,7 @@ function onKey(view, event) {
   event.stopPropagation(); // Streamlit has keys of its own: "r" runs the page again
 }
 
-/** What a key is meant for: where the editor has just closed, the cell that has focus now. */
+/** What a key or a text is meant for: where the editor has just closed, the cell that has focus now. */
 function targetOf(view, event) {
   return event.target.isConnected ? event.target : view.root.getRootNode().activeElement ?? view.root;
 }
@@ -1071,7 +1071,7 @@ function acceptText(view, { figure, i, j }) {
 function onText(view, event) {
   if (view.editor?.input === event.target) return;
   event.preventDefault();
-  const place = realPlace(event.target);
+  const place = realPlace(targetOf(view, event));
   if (place && event.data && !view.editor) edit(view, place, event.data);
 }
 

@@ -112,16 +112,23 @@ def test_an_arrow_takes_the_typed_number_and_moves_on(page):
     wait(page, lambda: numbers(page, "q")[1, 1] == 7)
 
 
-def test_a_key_that_follows_at_once_meets_the_cell_and_not_the_editor_that_is_closing(page):
+@pytest.mark.parametrize(
+    "enter",
+    [
+        'new KeyboardEvent("keydown", { key: "8", bubbles })',
+        'new InputEvent("beforeinput", { data: "8", bubbles })',
+    ],
+)
+def test_what_follows_at_once_meets_the_cell_and_not_the_editor_that_is_closing(page, enter):
     cell(page, "Q", 1, 1).dblclick()
     value = page.locator(BOARD).evaluate(
         """board => {
-            const active = () => board.shadowRoot.activeElement;
-            const press = key => active().dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+            const bubbles = true, active = () => board.shadowRoot.activeElement;
             active().value = "7";
-            for (const key of ["Enter", "8"]) press(key);
+            for (const event of [new KeyboardEvent("keydown", { key: "Enter", bubbles }), ENTER])
+                active().dispatchEvent(event);
             return active().value;
-        }"""
+        }""".replace("ENTER", enter)
     )
     assert value == "8"
     page.keyboard.type("9")
