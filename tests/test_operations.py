@@ -18,6 +18,7 @@ from attention_core import (
     operations,
     page_sheet,
     row_statistics,
+    tried,
     waves,
 )
 from attention_core.numbers import show
@@ -71,6 +72,7 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     gradient_sheet.SLOPE.name: (TABLE, NUMBER),
     cross_entropy_sheet.DIFFERENCE.name: (TABLE, RNG.normal(size=(7, 5))),
     cross_entropy_sheet.ROW_LOSS.name: (RNG.random((7, 5)), TABLE),
+    tried.SLOPE.name: (TABLE, RNG.normal(size=(7, 5)), NUMBER),
     merging.LOG_ADD.name: (TABLE, RNG.normal(size=(7, 5))),
     merging.PART.name: (TABLE, RNG.normal(size=(7, 5))),
     merging.TIMES_FIRST.name: (TABLE, PER_ROW),
@@ -88,6 +90,7 @@ CASES: list[tuple[Operation, tuple[Any, ...]]] = [
         gradient_sheet,
         cross_entropy_sheet,
         merging,
+        tried,
     )
     for operation in module.OPERATIONS
 ]
@@ -136,13 +139,14 @@ def test_the_numpy_text_computes_the_same_matrix(operation: Operation, inputs: t
 @each_operation
 def test_every_template_has_a_place_for_every_input(operation: Operation, inputs: tuple[Any, ...]) -> None:
     for template in (operation.latex, operation.code, operation.torch):
-        filled = template.format(*("«one»", "«two»")[: len(inputs)])
-        assert all(name in filled for name in ("«one»", "«two»")[: len(inputs)])
+        names = ("«one»", "«two»", "«three»")[: len(inputs)]
+        filled = template.format(*names)
+        assert all(name in filled for name in names)
 
 
 @each_operation
 def test_latex_braces_match(operation: Operation, inputs: tuple[Any, ...]) -> None:
-    filled = operation.latex.format(*("A", "B")[: len(inputs)])
+    filled = operation.latex.format(*("A", "B", "C")[: len(inputs)])
     assert filled.count("{") == filled.count("}")
     assert filled.count(r"\left") == filled.count(r"\right")
 
