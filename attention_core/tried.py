@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from math import isfinite, isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,7 +93,7 @@ def slope(
 ) -> Work:
     """The difference of two losses over the way between them, with the digits in which they differ."""
     above, below, step = float(inputs[0][i, j]), float(inputs[1][i, j]), float(inputs[2])
-    high, low, way = (_long(number) for number in (above, below, step))
+    high, low, way = (_long(number, show) for number in (above, below, step))
     value = show(known(result, lambda: (above - below) / (2 * step)))
     sign = equals([(read(high) - read(low)) / (2 * read(way))], [value])
     return Work(
@@ -104,10 +105,11 @@ def slope(
     )
 
 
-def _long(number: float) -> str:
-    """A number with the digits that tell two losses apart."""
-    if not np.isfinite(number):
-        return "∞" if number > 0 else "−∞" if number < 0 else "not a number"
+def _long(number: float, show: Show) -> str:
+    """A number with the digits that tell two losses apart, where the formatter leaves them out."""
+    text = show(number)
+    if read(text) == number or not isfinite(number) or isnan(read(text)):
+        return text
     return exact(float(f"{number:.{DIGITS}g}")).replace("-", "−")
 
 
