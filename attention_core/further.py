@@ -38,6 +38,9 @@ FURTHER: dict[str, str] = {
     "w_up": "weights",
     "w_down": "weights",
     "change": "numbers",
+    "d_output": "numbers",
+    "h": "numbers",
+    "w_out": "weights",
 }
 _REACH = {"weights": 2, "numbers": 4}  # in halves
 _FIRST_STREAM = 16  # those before belong to the examples' own matrices
