@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from attention_core import worked
 from attention_core.elementwise import MINUS_FIRST, minus, over
+from attention_core.merging import LOG_SUM
 from attention_core.operations import (
     MATMUL,
     SCALE,
@@ -29,14 +29,8 @@ from attention_core.operations import (
 )
 from attention_core.row_statistics import COLUMN_MEAN
 from attention_core.sheet import ONE, Given, Mark, Sheet, Stage, given, mark, stage
-from attention_core.softmax import logsumexp
 from attention_core.worked import Work, known
 from attention_core.written import Show, equals, factor, plain_sign, read, tex, wrapped
-
-
-def _log_sum(a: Array) -> Array:
-    result: Array = logsumexp(a)[..., None]
-    return result
 
 
 def _difference(a: Array, b: Array) -> Array:
@@ -91,9 +85,6 @@ def over_rows(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -
 
 
 # fmt: off
-LOG_SUM = operation("log-sum-exp in a column", _log_sum, "row", worked.log_sum, per_cell(4),
-                    latex=r"\log \textstyle\sum_j e^{{{0}}}", code="logsumexp({0})[..., None]",
-                    torch="torch.logsumexp({0}, dim=-1, keepdim=True)", helpers=(logsumexp,))
 DIFFERENCE = operation("difference", _difference, "cell cell", minus, per_cell(1),
                        latex="{0} - {1}", code="{0} - {1}")
 ROW_LOSS = operation("cross-entropy of a row", _row_loss, "row row", row_loss, per_cell(2),
@@ -103,7 +94,7 @@ ROW_LOSS = operation("cross-entropy of a row", _row_loss, "row row", row_loss, p
 OVER_ROWS = operation("over the number of rows", _over_rows, "cell", over_rows, per_cell(1),
                       latex=r"\frac{{1}}{{n}}\,{0}", code="{0} / {0}.shape[-2]")
 
-OPERATIONS = (LOG_SUM, DIFFERENCE, ROW_LOSS, OVER_ROWS)
+OPERATIONS = (DIFFERENCE, ROW_LOSS, OVER_ROWS)
 
 _TABLE, _COLUMN, _WEIGHT = "token vocabulary", f"token {ONE}", "d_model vocabulary"
 _LOGITS = (("logits", "Z", mark("Z"), "Logits", _TABLE, 0), (

@@ -18,6 +18,7 @@ from attention_core import (
     operations,
     page_sheet,
     row_statistics,
+    tile_sheet,
     tried,
     waves,
 )
@@ -76,6 +77,11 @@ INPUTS: dict[str, tuple[Any, ...]] = {
     merging.LOG_ADD.name: (TABLE, RNG.normal(size=(7, 5))),
     merging.PART.name: (TABLE, RNG.normal(size=(7, 5))),
     merging.TIMES_FIRST.name: (TABLE, PER_ROW),
+    tile_sheet.LARGER.name: (PER_ROW, RNG.normal(size=(7, 1))),
+    tile_sheet.BELOW.name: (TABLE, PER_ROW),
+    tile_sheet.DROP.name: (PER_ROW, RNG.normal(size=(7, 1))),
+    tile_sheet.OVER_TOTAL.name: (TABLE, RNG.random((7, 1))),
+    tile_sheet.WITH_LOG.name: (PER_ROW, RNG.random((7, 1)) / 2),
     waves.FREQUENCY.name: (RNG.random((2, 5)), NUMBER),
     waves.DISTANCE.name: (RNG.random((7, 1)), RNG.random((1, 5))),
 }
@@ -91,6 +97,7 @@ CASES: list[tuple[Operation, tuple[Any, ...]]] = [
         cross_entropy_sheet,
         merging,
         tried,
+        tile_sheet,
     )
     for operation in module.OPERATIONS
 ]
@@ -107,7 +114,7 @@ CASES += [
 THROWING_AWAY = [heads.columns(2, 3), heads.head_cut(1, 3, 4, 7)]  # what belongs to other heads
 CASES += [(operation, (RNG.normal(size=(7, 12)),)) for operation in THROWING_AWAY]
 CASES += [(heads.join((3, 5)), (TALL, TABLE)), (appending.appended(7), (TALL, TALL[:1]))]
-THROWING_AWAY += [MASK, activations.RELU, page_sheet.stacked(6, 4, 2)]
+THROWING_AWAY += [MASK, activations.RELU, tile_sheet.LARGER, page_sheet.stacked(6, 4, 2)]
 CASES += [(THROWING_AWAY[-1], (RNG.normal(size=(4, 3)), RNG.normal(size=(4, 3))))]
 each_operation = pytest.mark.parametrize(("operation", "inputs"), CASES, ids=[op.name for op, _ in CASES])
 

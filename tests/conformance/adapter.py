@@ -21,6 +21,7 @@ from attention_core.head_choices import beside
 from attention_core.head_sheets import heads_sheet
 from attention_core.masks import causal, chunked, padding, prefix, segments, window
 from attention_core.sheet import Sheet, run
+from attention_core.tiles import flash_attention
 
 Arrays = Mapping[str, NDArray[Any]]
 Attributes = Mapping[str, Any]
@@ -65,6 +66,15 @@ def AttentionGrad(inputs: Arrays, attributes: Attributes) -> Outputs:
     back = attention_grad(_wide(q), _wide(k), _wide(v), _wide(inputs["dY"]), **settings)
     gradients = {"Y": back.output, "dQ": back.d_q, "dK": back.d_k, "dV": back.d_v}
     return {name: _like(gradient, q) for name, gradient in gradients.items()}
+
+
+def FlashAttention(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """The same output from tiles of scores."""
+    q, k, v = inputs["Q"], inputs["K"], inputs["V"]
+    settings = _settings(q.shape[-2], k.shape[-2], inputs, attributes)
+    blocks = {name: attributes[name] for name in ("block_q", "block_k")}
+    output, lse = flash_attention(_wide(q), _wide(k), _wide(v), **settings, **blocks)
+    return {"Y": _like(output, q), "logsumexp": _like(lse, q)}
 
 
 def FlexAttention(inputs: Arrays, attributes: Attributes) -> Outputs:

@@ -34,6 +34,7 @@ DELIVERED = {
     "LlamaBlock",
     "GPT2Block",
     "AttentionGrad",
+    "FlashAttention",
     "SoftmaxCrossEntropyLoss",
     "NegativeLogLikelihoodLoss",
     "CrossEntropyGrad",
