@@ -38,7 +38,11 @@ class Line:
     y: Sequence[float]
     strong: bool = False  # what the reader has chosen
     dash: str = "solid"
-    points: bool = False  # measured: points without a line
+    width: float = 0.0  # in pixels; 0: as wide as what is chosen, or is not
+    points: bool = False  # points without a line between them
+    symbol: str = "circle"  # of a point, in Plotly's words
+    size: int = 9  # of a point, in pixels
+    hover: Sequence[str] = ()  # what is said of each point in place of its numbers
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,7 @@ class Panel:
     y_from: tuple[float, ...] = ()  # numbers that the vertical axis takes in, whatever the lines do
     bars: tuple[Sequence[float], Sequence[float], float] | None = None
     marks: tuple[float, ...] = ()  # upright lines at these numbers
+    body: int = _BODY  # height in pixels
 
 
 def stacked(panels: Sequence[Panel], *, theme: str = "light") -> go.Figure:
@@ -61,7 +66,7 @@ def stacked(panels: Sequence[Panel], *, theme: str = "light") -> go.Figure:
     starts, top = [], float(_NAMES * ceil(len(names) / 2) if len(names) > 1 else 0)
     for panel in panels:
         starts.append(top + _TITLE)
-        top += _TITLE + _BODY + _FOOT + _AXIS * bool(panel.x_title)
+        top += _TITLE + panel.body + _FOOT + _AXIS * bool(panel.x_title)
     traces: list[dict[str, Any]] = []
     layout = _frame(top, theme)
     told: set[str] = set()
@@ -70,7 +75,7 @@ def stacked(panels: Sequence[Panel], *, theme: str = "light") -> go.Figure:
         x_axis, y_axis = _axes(panel, theme)
         layout[f"xaxis{number}"] = x_axis | {"anchor": f"y{number}"}
         layout[f"yaxis{number}"] = y_axis | {
-            "anchor": f"x{number}", "domain": [1 - (start + _BODY) / top, 1 - start / top]
+            "anchor": f"x{number}", "domain": [1 - (start + panel.body) / top, 1 - start / top]
         }  # fmt: skip
         layout["annotations"].append(_heading(panel.title, 1 - start / top, theme))
         layout["shapes"] += [_mark(mark, number, theme) for mark in panel.marks]
@@ -184,15 +189,15 @@ def _mark(x: float, number: int, theme: str) -> dict[str, Any]:
 def _line(line: Line, theme: str, *, y_log: bool) -> dict[str, Any]:
     surface = SURFACES[theme]
     held = [y if isfinite(y) and not (y_log and y <= 0) else None for y in line.y]
-    hover = [
+    hover = list(line.hover) or [
         f"{line.name}<br>{visible(x, show)}: {visible(y, show)}" for x, y in zip(line.x, line.y, strict=True)
     ]
     colour = surface["accent" if line.strong else "quiet"]
     return {
         "type": "scatter", "mode": "markers" if line.points else "lines", "name": line.name,
         "x": list(line.x), "y": held, "hovertext": hover, "hovertemplate": "%{hovertext}<extra></extra>",
-        "line": {"color": colour, "width": 3 if line.strong else 1.5, "dash": line.dash},
-        "marker": {"color": colour, "size": 9},
+        "line": {"color": colour, "width": line.width or (3 if line.strong else 1.5), "dash": line.dash},
+        "marker": {"color": colour, "size": line.size, "symbol": line.symbol},
     }  # fmt: skip
 
 

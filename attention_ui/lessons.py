@@ -67,6 +67,11 @@ LESSONS = (
         "What happens to each token by itself, between one attention and the next?",
         ("n", "d_model", "tokens"), part=8,
     ),
+    Lesson(
+        "part_09_cost", "Lessons", "9 · The GPU cost of attention",
+        "What does attention take, in operations and in bytes, and which of the two sets the time?",
+        ("mask", "n", "d_model", "d_k", "tokens"), part=9,
+    ),
 )  # fmt: skip
 
 
