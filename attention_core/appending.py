@@ -1,9 +1,9 @@
-r"""One row put under the rows that a cache already holds: how keys and values grow by a token a step.
+r"""Rows put under one another: how a cache grows by a token a step, and outputs become one matrix again.
 
     K_t = [ K_{t−1} ; k_t ]
 
-Nothing is worked out, a row is only kept: the operation counts as none. Written as a new matrix the cache is
-copied; a program that has kept room for the row writes that row alone.
+Nothing is worked out, rows are only kept: these operations count as none. Written as a new matrix the cache
+is copied; a program that has kept room for the row writes that row alone.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from attention_core.operations import Array, Operation
-from attention_core.worked import Work
-from attention_core.written import Show, cell, tex
+from attention_core.worked import Work, taken
+from attention_core.written import Show
 
 
 @cache
@@ -30,23 +30,9 @@ def appended(past: int) -> Operation:
             raise ValueError(f"{rows.shape} and {row.shape} are not {past} rows and one of the same width")
         return np.concatenate([rows, row], axis=-2)
 
-    def work(
-        inputs: Sequence[Any],
-        i: int,
-        j: int,
-        show: Show,
-        *,
-        name: str = "",
-        titles: Sequence[str] = ("the cache", "the new row"),
-        symbols: Sequence[str] = ("A", "B"),
-        **_: Any,
-    ) -> Work:
+    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
         which, row = (0, i) if i < past else (1, 0)
-        value = show(float(inputs[which][row, j]))
-        return Work(
-            f"row {row + 1}, column {j + 1} of {titles[which]}: {value}",
-            (f"{name} &= {cell(symbols[which], row, j)}", f"&= {tex(value)}"),
-        )
+        return taken(inputs, which, row, j, show, **names)
 
     return Operation(
         f"a row under {past}",
@@ -55,6 +41,31 @@ def appended(past: int) -> Operation:
         "np.concatenate([{0}, {1}], axis=-2)",
         "torch.cat([{0}, {1}], dim=-2)",
         ("rows " + " ".join(map(str, [*range(past), -1])), f"at {past} 0"),
+        work,
+        lambda shapes: 0,
+    )
+
+
+@cache
+def one_under_another(rows: int) -> Operation:
+    """The operation that puts so many single rows under one another."""
+
+    def compute(*parts: Array) -> Array:
+        if len(parts) != rows or any(part.shape[-2] != 1 for part in parts):
+            raise ValueError(f"{rows} single rows of one width are needed")
+        return np.concatenate(parts, axis=-2)
+
+    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
+        return taken(inputs, i, 0, j, show, **names)
+
+    places = [f"{{{row}}}" for row in range(rows)]
+    return Operation(
+        f"{rows} rows under one another",
+        compute,
+        r"\begin{{bmatrix}}" + r"\\ ".join(places) + r"\end{{bmatrix}}",
+        f"np.concatenate([{', '.join(places)}], axis=-2)",
+        f"torch.cat([{', '.join(places)}], dim=-2)",
+        tuple(f"at {row} 0" for row in range(rows)),
         work,
         lambda shapes: 0,
     )

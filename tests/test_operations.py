@@ -114,6 +114,7 @@ CASES += [
 THROWING_AWAY = [heads.columns(2, 3), heads.head_cut(1, 3, 4, 7)]  # what belongs to other heads
 CASES += [(operation, (RNG.normal(size=(7, 12)),)) for operation in THROWING_AWAY]
 CASES += [(heads.join((3, 5)), (TALL, TABLE)), (appending.appended(7), (TALL, TALL[:1]))]
+CASES += [(appending.one_under_another(2), (TALL[:1], TALL[1:2]))]
 THROWING_AWAY += [MASK, activations.RELU, tile_sheet.LARGER, page_sheet.stacked(6, 4, 2)]
 CASES += [(THROWING_AWAY[-1], (RNG.normal(size=(4, 3)), RNG.normal(size=(4, 3))))]
 each_operation = pytest.mark.parametrize(("operation", "inputs"), CASES, ids=[op.name for op, _ in CASES])
