@@ -16,6 +16,7 @@ import attention_core as core
 from attention_core import attention, log_softmax, softmax, tensor_scatter
 from attention_core.block import block_sheet
 from attention_core.cross_entropy import cross_entropy, cross_entropy_grad, nll_loss
+from attention_core.decoding import Cache, decode_step
 from attention_core.gradients import attention_grad
 from attention_core.head_choices import beside
 from attention_core.head_sheets import heads_sheet
@@ -75,6 +76,25 @@ def FlashAttention(inputs: Arrays, attributes: Attributes) -> Outputs:
     blocks = {name: attributes[name] for name in ("block_q", "block_k")}
     output, lse = flash_attention(_wide(q), _wide(k), _wide(v), **settings, **blocks)
     return {"Y": _like(output, q), "logsumexp": _like(lse, q)}
+
+
+def Decode(inputs: Arrays, attributes: Attributes) -> Outputs:
+    """The whole sequence in chunks, with a cache between them; the first chunk is the prompt."""
+    q, k, v = (_wide(inputs[name]) for name in "QKV")
+    settings = _settings(q.shape[-2], k.shape[-2], inputs, attributes)
+    mask, bias = settings.pop("mask"), settings.pop("bias")
+    outputs: list[NDArray[np.float64]] = []
+    cache, start = Cache(k[..., :0, :], v[..., :0, :]), 0
+    for rows in attributes["chunks"]:
+        stop = start + rows
+        new = [a[..., start:stop, :] for a in (q, k, v)]
+        table = (..., slice(start, stop), slice(0, stop))
+        step = decode_step(
+            cache, *new, mask=mask[table], bias=None if bias is None else bias[table], **settings
+        )
+        outputs.append(step.output)
+        cache, start = step.cache, stop
+    return {"Y": _like(np.concatenate(outputs, axis=-2), inputs["Q"])}
 
 
 def FlexAttention(inputs: Arrays, attributes: Attributes) -> Outputs:

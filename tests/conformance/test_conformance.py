@@ -34,6 +34,7 @@ DELIVERED = {
     "LlamaBlock",
     "GPT2Block",
     "AttentionGrad",
+    "Decode",
     "FlashAttention",
     "SoftmaxCrossEntropyLoss",
     "NegativeLogLikelihoodLoss",
