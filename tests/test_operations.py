@@ -18,6 +18,7 @@ from attention_core import (
     operations,
     page_sheet,
     row_statistics,
+    sampling_sheet,
     tile_sheet,
     tried,
     waves,
@@ -98,6 +99,7 @@ CASES: list[tuple[Operation, tuple[Any, ...]]] = [
         merging,
         tried,
         tile_sheet,
+        sampling_sheet,
     )
     for operation in module.OPERATIONS
 ]
@@ -117,6 +119,10 @@ CASES += [(heads.join((3, 5)), (TALL, TABLE)), (appending.appended(7), (TALL, TA
 CASES += [(appending.one_under_another(2), (TALL[:1], TALL[1:2]))]
 THROWING_AWAY += [MASK, activations.RELU, tile_sheet.LARGER, page_sheet.stacked(6, 4, 2)]
 CASES += [(THROWING_AWAY[-1], (RNG.normal(size=(4, 3)), RNG.normal(size=(4, 3))))]
+SHARED_OUT = RNG.random((7, 5))
+CASES += [(sampling_sheet.largest(3), (TABLE,))]
+CASES += [(sampling_sheet.UNTIL, (SHARED_OUT, sampling_sheet.running_sum(SHARED_OUT), NUMBER))]
+THROWING_AWAY += [sampling_sheet.largest(3), sampling_sheet.LARGEST_ONLY, sampling_sheet.UNTIL]
 each_operation = pytest.mark.parametrize(("operation", "inputs"), CASES, ids=[op.name for op, _ in CASES])
 
 
