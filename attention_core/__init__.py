@@ -6,9 +6,12 @@ from attention_core.activations import erf, gelu, gelu_tanh, relu, swish
 from attention_core.attention import AttentionTrace, ProjectedTrace, attention, attention_from_x
 from attention_core.block import block_sheet
 from attention_core.cache import tensor_scatter
+from attention_core.cross_entropy import cross_entropy, cross_entropy_grad, nll_loss, one_hot
+from attention_core.decoding import Cache, Step, decode_step, prefill
 from attention_core.examples import EXAMPLES, Example
 from attention_core.export import to_latex, to_numpy, to_torch
 from attention_core.feedforward import feed_forward, feed_forward_sheet, gated_feed_forward
+from attention_core.gradients import AttentionGradients, attention_grad, finite_difference
 from attention_core.head_choices import beside
 from attention_core.head_sheets import heads_sheet
 from attention_core.masks import (
@@ -35,10 +38,14 @@ from attention_core.positions import (
     rope,
     sinusoids,
 )
+from attention_core.sampling import Distribution, Draw, distribution, draw, sample
 from attention_core.sheet import Cost, Given, Sheet, Stage, cost, parameters, reads, run, work
 from attention_core.sheets import ATTENTION, PROJECTED, attention_sheet
 from attention_core.softmax import log_softmax, logsumexp, softmax
 from attention_core.stream import Stream, stream
+from attention_core.tile_steps import Tile, flash_steps
+from attention_core.tile_traffic import bytes_plain, bytes_tiled
+from attention_core.tiles import flash_attention
 from attention_core.waves import turn_halves, turn_pairs
 from attention_core.worked import Work
 
@@ -63,5 +70,10 @@ __all__ = [  # in reading order  # noqa: RUF022
     "Example", "EXAMPLES",
     "to_numpy", "to_torch", "to_latex",
     "tensor_scatter",
+    "flash_attention", "flash_steps", "Tile", "bytes_plain", "bytes_tiled",
+    "attention_grad", "AttentionGradients", "finite_difference",
+    "cross_entropy", "nll_loss", "cross_entropy_grad", "one_hot",
+    "prefill", "decode_step", "Step", "Cache",
+    "distribution", "Distribution", "draw", "Draw", "sample",
 ]
 # fmt: on
