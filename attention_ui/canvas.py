@@ -1,25 +1,31 @@
-"""Where the heat maps of a figure stand, with their titles and labels, and how a cell is hatched.
+"""Where heat maps stand on one pair of axes, with their titles and labels, and how a cell is marked.
 
-Heights are in pixels, widths in shares of a width that only the browser knows. Rows stand for the same
-queries in every map, so only the maps at the left edge carry the row labels.
+Plotly's work grows with the axes and with the texts it must measure. So all maps lie on one grid of cells,
+and titles and labels are points with a text. Rows are as high as the numbers need; only the browser knows
+the width. Rows stand for the same queries in every map, so only the maps at the left edge name them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from attention_ui.theme import ROLES, SURFACES
 from attention_ui.tokens import isolated, plotly_text
 
-LONGEST_LABEL = 14  # characters of a token beside its row; all of them are in the hover text
 FONT = '"Source Sans", "Source Sans Pro", sans-serif'  # Streamlit's; Plotly's own rules stop "inherit" short
-LETTER, GAP, BELOW = 7, 0.05, 14  # pixels of a letter; share of the width between maps; pixels below one
-_PLAIN_WIDTH = 840  # pixels of all maps side by side, a guess that decides whether column labels are turned
+LETTER = 6.5  # pixels of a letter
+LONGEST_NAME = {True: 8, False: 14}  # characters of a token beside its row, on a narrow screen and elsewhere
+WIDTH = {True: 270, False: 800}  # pixels of all cells side by side, a guess that decides where heads are cut
+HEADS, LINE, BELOW = 42, 16, 18  # pixels: two lines of column heads, a line of a title, the air below a map
+NEAR = 3  # pixels between a head and its column
+EDGE = {"l": 4, "r": 6, "t": 4, "b": 4}
 
 
 @dataclass(frozen=True)
@@ -30,100 +36,147 @@ class Title:
     role: str
     notes: tuple[str, ...]
 
+    def written(self, theme: str) -> str:
+        """Both in Plotly's language."""
+        colour, quiet = ROLES[theme][self.role], SURFACES[theme]["quiet"]
+        name = f'<span style="font-size:15px;color:{colour}"><b>{plotly_text(self.text)}</b></span>'
+        return "<br>".join(
+            [name, *(f'<span style="color:{quiet}">{plotly_text(note)}</span>' for note in self.notes)]
+        )
+
 
 @dataclass(frozen=True)
 class Plan:
-    """The places of maps that have the same rows and columns, `across` of them side by side."""
+    """The places of maps of the same size on one grid of cells, `across` of them side by side.
 
-    names: tuple[str, ...]  # beside the rows
-    heads: tuple[str, ...]  # above the columns
-    upright: bool  # whether the heads are turned
-    across: int
+    Columns and rows count from 0 at the first map's first cell; a column of nothing parts two maps.
+    """
+
+    queries: int
+    keys: int
     maps: int
-    title: int  # height of a title with its notes
-    head: int  # height of the heads
-    body: int  # height of the cells
-    first: int = 0  # where on the axes the first cell stands
-    step: int = 1  # and how far apart the cells are
+    across: int
+    row: int  # pixels of a row
+    head: int  # pixels of a title and the column heads
 
     @property
-    def line(self) -> int:
-        return self.title + self.head + self.body + BELOW
+    def above(self) -> int:
+        """Rows of the grid between a map and the one below it."""
+        return -(-(self.head + BELOW) // self.row)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns from the first map's first cell to the last map's last."""
+        lines = -(-self.maps // self.across)
+        return lines * (self.queries + self.above) - self.above, self.across * (self.keys + 1) - 1
 
     @property
     def height(self) -> int:
-        return self.line * -(-self.maps // self.across)
+        """Pixels of all cells, titles and heads."""
+        return self.shape[0] * self.row + self.head
 
-    def domain(self, number: int) -> tuple[list[float], list[float]]:
-        """The shares of width and height, from the left and from below, that the cells of a map take."""
-        row, column = divmod(number, self.across)
-        width = (1 - GAP * (self.across - 1)) / self.across
-        left, above = column * (width + GAP), row * self.line + self.title + self.head
-        return [left, min(left + width, 1.0)], [
-            1 - (above + self.body) / self.height,
-            1 - above / self.height,
-        ]
+    def corner(self, number: int) -> tuple[int, int]:
+        """Row and column of a map's first cell."""
+        line, place = divmod(number, self.across)
+        return line * (self.queries + self.above), place * (self.keys + 1)
 
+    def place(self, number: int) -> tuple[slice, slice]:
+        """The rows and the columns of a map."""
+        row, column = self.corner(number)
+        return slice(row, row + self.queries), slice(column, column + self.keys)
 
-def plan_for(queries: Sequence[str], keys: Sequence[str], across: int, titles: Sequence[Title]) -> Plan:
-    """The plan of maps whose rows and columns are labelled with their position and token."""
-    longest = max(len(_cut(key)) for key in keys)
-    upright = LETTER * longest + 6 > _PLAIN_WIDTH / across / len(keys)
-    return Plan(
-        names=tuple(_numbered(i, query, " ") for i, query in enumerate(queries)),
-        heads=tuple(_numbered(j, key, " " if upright else "<br>") for j, key in enumerate(keys)),
-        upright=upright,
-        across=across,
-        maps=len(titles),
-        title=title_height(titles),
-        head=LETTER * (longest + 3) + 10 if upright else 40,
-        body=len(queries) * (38 if len(queries) <= 6 else 32 if len(queries) <= 10 else 26),
-    )
+    def spread(self, maps: Sequence[NDArray[Any]], empty: Any) -> NDArray[Any]:
+        """One field of every map, put in its place on the grid."""
+        grid = np.full(self.shape, empty, dtype=maps[0].dtype)
+        for number, each in enumerate(maps):
+            grid[self.place(number)] = each
+        return grid
 
 
-def plan_without_labels(shape: tuple[int, ...], block: int, across: int, titles: Sequence[Title]) -> Plan:
-    """The plan of large maps of this many drawn cells, each standing for `block` cells a side.
+def plan_for(queries: int, keys: int, across: int, titles: Sequence[Title]) -> Plan:
+    """The plan of maps with these titles."""
+    row = 38 if queries <= 6 else 32 if queries <= 10 else 26
+    head = HEADS + LINE * (1 + max(len(title.notes) for title in titles)) + 6
+    return Plan(queries, keys, len(titles), across, row, head)
 
-    The axes count positions from 1, and a few of them are written.
+
+def names(queries: Sequence[str], narrow: bool) -> list[str]:
+    """What stands beside the rows: position and token."""
+    return [_numbered(i, query, " ", LONGEST_NAME[narrow]) for i, query in enumerate(queries)]
+
+
+def heads(keys: Sequence[str], columns: int, narrow: bool) -> list[str]:
+    """What stands above the columns: the position and below it as much of the token as there is room for."""
+    room = int((WIDTH[narrow] / columns - 4) / LETTER)
+    return [_numbered(j, key, "<br>", room) if room > 2 else str(j + 1) for j, key in enumerate(keys)]
+
+
+def letter_size(longest: int, columns: int, narrow: bool) -> int | None:
+    """Pixels of the letters of numbers this long in a cell; None where Plotly's own choice is good.
+
+    Plotly allows for letters of two thirds of their height. Digits take half of it, which a telephone needs.
     """
-    names, heads = (_a_few(count, block) for count in shape)
-    return Plan(
-        names, heads, False, across, len(titles), title_height(titles), head=24, body=340, first=1, step=block
-    )
+    return min(12, int(WIDTH[narrow] / columns / (0.5 * longest))) if narrow else None
 
 
-def _a_few(count: int, block: int) -> tuple[str, ...]:
-    """Positions from 1 at about every quarter, and empty labels between them."""
-    quarter = max(count // 4, 1)
-    return tuple(
-        str(j * block + 1) if j % quarter == 0 and j <= count - quarter else "" for j in range(count)
-    )
+def _numbered(position: int, label: str, between: str, longest: int) -> str:
+    cut = label if len(label) <= longest else label[: longest - 1] + "…"
+    return f"{position + 1}{between}{plotly_text(isolated(cut))}"
 
 
-def title_height(titles: Sequence[Title]) -> int:
-    return 26 + 17 * max(len(title.notes) for title in titles)
+def labels(
+    plan: Plan, names: Sequence[str], heads: Sequence[str], titles: Sequence[str], theme: str
+) -> dict[str, Any]:
+    """All titles, heads and names as one trace of points with a text."""
+    points: list[tuple[float, float, str, str, int]] = []
+    for number, title in enumerate(titles):
+        top, left = plan.corner(number)
+        points.append((left - 0.5, top - 0.5 - HEADS / plan.row, title, "top right", 12))
+        points += [
+            (left + j, top - 0.5 - NEAR / plan.row, head, "top center", 13) for j, head in enumerate(heads)
+        ]
+        if number % plan.across == 0:
+            points += [(-0.5, top + i, f"{name}\u2002", "middle left", 13) for i, name in enumerate(names)]
+    x, y, text, places, sizes = (list(field) for field in zip(*points, strict=True))
+    font = {"size": sizes, "color": SURFACES[theme]["text"]}
+    return {
+        "type": "scatter", "mode": "text", "x": x, "y": y, "text": text, "textposition": places,
+        "textfont": font, "hoverinfo": "skip", "cliponaxis": False,
+    }  # fmt: skip
 
 
-def _cut(label: str) -> str:
-    return label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…"
+def grid_layout(plan: Plan, names: Sequence[str], theme: str) -> dict[str, Any]:
+    """The layout of a figure that has all its maps on one grid."""
+    rows, columns = plan.shape
+    edge = max(len(name.replace("&", "").split(";")[-1]) for name in names)
+    return layout(theme, plan.height, int(LETTER * edge) + 12) | {
+        "xaxis": AXIS | {"range": [-0.5, columns - 0.5], "showticklabels": False},
+        "yaxis": AXIS | {"range": [rows - 0.5, -0.5 - plan.head / plan.row], "showticklabels": False},
+    }
 
 
-def _numbered(position: int, label: str, between: str) -> str:
-    return f"{position + 1}{between}{plotly_text(isolated(_cut(label)))}"
+AXIS = {
+    "type": "linear", "showgrid": False, "zeroline": False, "showline": False, "ticks": "",
+    "fixedrange": True, "automargin": False,
+}  # fmt: skip
 
 
-def layout(plan: Plan, titles: Sequence[Title], theme: str) -> dict[str, Any]:
-    """The figure's layout: its height, every map's axes and title, and colours by role."""
+def layout(theme: str, height: int, left: int) -> dict[str, Any]:
+    """What the layouts of all figures have in common; height and left margin in pixels.
+
+    Streamlit hands every figure to Plotly twice. With a data revision that is the same both times Plotly
+    sees that nothing has changed, which takes 15 ms in place of 100.
+    """
     surface = SURFACES[theme]
-    edge = max((len(name) for name in plan.names), default=3)
     font = {"family": FONT, "size": 13, "color": surface["text"]}
-    return _axes(plan) | {
-        "annotations": [_title(plan, number, title, theme) for number, title in enumerate(titles)],
-        "height": plan.height + 8,
-        "margin": {"l": LETTER * edge + 14, "r": 6, "t": 4, "b": 4},
+    return {
+        "datarevision": 1,
+        "height": height + EDGE["t"] + EDGE["b"],
+        "margin": EDGE | {"l": left},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "showlegend": False,
+        "dragmode": False,
         "font": font,
         "hoverlabel": {
             "bgcolor": surface["raised"],
@@ -134,49 +187,14 @@ def layout(plan: Plan, titles: Sequence[Title], theme: str) -> dict[str, Any]:
     }
 
 
-def _axes(plan: Plan) -> dict[str, Any]:
-    axes: dict[str, Any] = {}
-    for number in range(plan.maps):
-        across, down = plan.domain(number)
-        key, query = f"x{number + 1}", f"y{number + 1}"
-        axes[f"xaxis{number + 1}"] = _axis(plan, plan.heads) | {
-            "domain": across,
-            "anchor": query,
-            "side": "top",
-            "tickangle": -90 if plan.upright else 0,
-        }
-        axes[f"yaxis{number + 1}"] = _axis(plan, plan.names, downwards=True) | {
-            "domain": down,
-            "anchor": key,
-            "showticklabels": number % plan.across == 0,
-            "ticklabelstandoff": 4,
-        }
-    return axes
+def figure(traces: Iterable[dict[str, Any]], layout: dict[str, Any]) -> go.Figure:
+    """A figure without Plotly's template: 7 kB that say nothing here, and that differ each time it looks.
 
-
-def _axis(plan: Plan, labels: Sequence[str], *, downwards: bool = False) -> dict[str, Any]:
-    bare = {
-        "type": "linear", "showgrid": False, "zeroline": False, "showline": False, "ticks": "",
-        "fixedrange": True, "automargin": False,
-    }  # fmt: skip
-    edges = [plan.first - 0.5 * plan.step, plan.first + (len(labels) - 0.5) * plan.step]
-    written = {plan.first + j * plan.step: label for j, label in enumerate(labels) if label}
-    ticks = {"tickmode": "array", "tickvals": list(written), "ticktext": list(written.values())}
-    return bare | ticks | {"range": edges[::-1] if downwards else edges}
-
-
-def _title(plan: Plan, number: int, title: Title, theme: str) -> dict[str, Any]:
-    across, down = plan.domain(number)
-    quiet = SURFACES[theme]["quiet"]
-    lines = [f"<b>{plotly_text(title.text)}</b>"]
-    lines += [
-        f'<span style="font-size:12px;color:{quiet}">{plotly_text(note)}</span>' for note in title.notes
-    ]
-    return {
-        "text": "<br>".join(lines), "x": across[0], "y": down[1], "xref": "paper", "yref": "paper",
-        "xanchor": "left", "yanchor": "top", "yshift": plan.head + plan.title - 4, "align": "left",
-        "showarrow": False, "font": {"size": 15, "color": ROLES[theme][title.role]},
-    }  # fmt: skip
+    Plotly's check of every entry takes 5 ms, as long as all the rest; a test makes it in place of each edit.
+    """
+    drawn = go.Figure(data=list(traces), layout=layout, _validate=False)
+    drawn.layout.template = None
+    return drawn
 
 
 def scale(palette: Sequence[str]) -> list[list[float | str]]:
@@ -188,31 +206,37 @@ def scale(palette: Sequence[str]) -> list[list[float | str]]:
 
 
 def hatch(hatched: NDArray[np.bool_], theme: str) -> dict[str, Any]:
-    """One trace of strokes over the hatched cells; they run past the middle, where the number stands."""
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for i, j in np.argwhere(hatched).tolist():
-        x += [j - 0.5, j, None, j, j + 0.5, None]
-        y += [i, i - 0.5, None, i + 0.5, i, None]
-    return _strokes(x, y, theme)
+    """One shape of strokes behind the hatched cells of a grid; where a cell is clear they show."""
+    return {
+        "type": "path", "path": _strokes(hatched.tobytes(), hatched.shape), "layer": "below",
+        "xref": "x", "yref": "y", "line": {"color": SURFACES[theme]["line"], "width": 1.5},
+    }  # fmt: skip
 
 
-def coarse_hatch(hatched: NDArray[np.bool_], plan: Plan, theme: str) -> dict[str, Any]:
-    """The same for cells without numbers: one stroke along every eighth diagonal, through all its cells."""
-    rows, columns = hatched.shape
-    x: list[float | None] = []
-    y: list[float | None] = []
-    for diagonal in range(0, rows + columns - 1, 8):
-        i = np.arange(max(0, diagonal - columns + 1), min(rows, diagonal + 1))
-        inside = np.concatenate([[False], hatched[i, diagonal - i], [False]])
-        edges = np.flatnonzero(inside[1:] != inside[:-1]) + i[0] - 0.5
-        for top, bottom in edges.reshape(-1, 2).tolist():
-            x += [plan.first + plan.step * (diagonal - end) for end in (top, bottom)] + [None]
-            y += [plan.first + plan.step * end for end in (top, bottom)] + [None]
-    return _strokes(x, y, theme)
+@lru_cache(maxsize=64)  # a mask stays while numbers are edited
+def _strokes(hatched: bytes, shape: tuple[int, int]) -> str:
+    """An SVG path along four diagonals a cell, through the hatched cells only."""
+    cells = np.frombuffer(hatched, dtype=bool).reshape(shape)
+    rows, columns = shape
+    path = []
+    for diagonal in np.arange(
+        0.25, rows + columns, 0.25
+    ):  # along it, the places right and down add up to this
+        first, last = max(0.0, diagonal - rows), min(float(columns), diagonal)
+        crossed = np.arange(np.ceil(first), last + 1)
+        edges = np.unique(np.concatenate([[first, last], crossed, diagonal - np.arange(rows + 1)]))
+        edges = edges[(edges >= first) & (edges <= last)]
+        middles = (edges[1:] + edges[:-1]) / 2
+        inside = cells[(diagonal - middles).astype(int), middles.astype(int)]
+        turns = np.flatnonzero(np.diff(np.concatenate([[False], inside, [False]])))
+        for start, end in edges[turns].reshape(-1, 2).tolist():
+            points = ((at - 0.5, diagonal - at - 0.5) for at in (start, end))
+            path.append("M{0[0]:g},{0[1]:g}L{1[0]:g},{1[1]:g}".format(*points))
+    return "".join(path)
 
 
-def _strokes(x: list[float | None], y: list[float | None], theme: str) -> dict[str, Any]:
+def strokes(x: list[float | None], y: list[float | None], theme: str) -> dict[str, Any]:
+    """Quiet thin lines through these points, broken at None."""
     line = {"color": SURFACES[theme]["quiet"], "width": 1}
     return {
         "type": "scatter",
@@ -221,5 +245,24 @@ def _strokes(x: list[float | None], y: list[float | None], theme: str) -> dict[s
         "y": y,
         "line": line,
         "opacity": 0.35,
+        "hoverinfo": "skip",
+    }
+
+
+def folded_corners(cells: NDArray[np.bool_], theme: str) -> dict[str, Any]:
+    """One trace that folds down the upper right corner of these cells, as the board does beyond its range."""
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for i, j in np.argwhere(cells).tolist():
+        x += [j + 0.3, j + 0.5, j + 0.5, j + 0.3, None]
+        y += [i - 0.5, i - 0.5, i - 0.2, i - 0.5, None]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "fill": "toself",
+        "fillcolor": SURFACES[theme]["paper"],
+        "line": {"color": SURFACES[theme]["paper"], "width": 0},
         "hoverinfo": "skip",
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attention_core.numbers import show
 from attention_core.sheet import Sheet
-from attention_ui.canvas import Title, coarse_hatch, layout, plan_without_labels, scale
+from attention_ui.canvas import AXIS, LINE, Title, figure, layout, scale, strokes
 from attention_ui.theme import SIGNED, SURFACES, WEIGHT, ZERO, colour_range
 from attention_ui.tokens import plotly_text
 from attention_ui.words import beyond
@@ -19,6 +19,7 @@ from attention_ui.words import beyond
 Values = Mapping[str, NDArray[Any]]
 
 LARGEST_DRAWN = 128  # cells a side that are drawn one by one
+BODY, BETWEEN = 340, 0.05  # pixels of a map's height; share of the width between two maps
 
 
 def large_map(sheet: Sheet, values: Values, *, theme: str = "light", across: int = 3) -> go.Figure:
@@ -36,15 +37,13 @@ def large_map(sheet: Sheet, values: Values, *, theme: str = "light", across: int
         _large_mask(sheet["mask"].title, may_look, size, theme),
         _large_weights(sheet["weights"].title, pooled(values["weights"], block), size, theme),
     ]
-    titles = [title for title, _ in maps]
-    plan = plan_without_labels(blocked.shape, block, across, titles)
-    figure = go.Figure(layout=layout(plan, titles, theme))
+    traces = []
     for number, (title, trace) in enumerate(maps, 1):
         axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
-        figure.add_trace(_placed(trace, block, title.text) | axes)
+        traces.append(_placed(trace, block, title.text) | axes)
         if number > 1:
-            figure.add_trace(coarse_hatch(blocked, plan, theme) | axes)
-    return figure
+            traces.append(coarse_hatch(blocked, block, theme) | axes)
+    return figure(traces, _layout([title for title, _ in maps], blocked.shape, block, across, theme))
 
 
 def block_of(shape: tuple[int, ...]) -> int:
@@ -108,3 +107,61 @@ def _placed(trace: dict[str, Any], block: int, title: str) -> dict[str, Any]:
     return (
         {"type": "heatmap", "showscale": False, "hoverongaps": False, "hovertemplate": hover} | places | trace
     )
+
+
+# where the maps stand -------------------------------------------------------------------------
+
+
+def _layout(
+    titles: Sequence[Title], shape: tuple[int, ...], block: int, across: int, theme: str
+) -> dict[str, Any]:
+    """Axes that count positions from 1, with a few of them written, and a title above each pair."""
+    above = 60 + LINE * max(len(title.notes) for title in titles)
+    height = (above + BODY) * -(-len(titles) // across)
+    made: dict[str, Any] = {"annotations": []}
+    for number, title in enumerate(titles):
+        line, place = divmod(number, across)
+        width = (1 - BETWEEN * (across - 1)) / across
+        left, top = place * (width + BETWEEN), 1 - (line * (above + BODY) + above) / height
+        names, heads = (_axis(count, block) for count in shape)
+        made[f"xaxis{number + 1}"] = heads | {
+            "domain": [left, min(left + width, 1.0)], "anchor": f"y{number + 1}", "side": "top",
+        }  # fmt: skip
+        made[f"yaxis{number + 1}"] = names | {
+            "domain": [max(top - BODY / height, 0.0), top], "anchor": f"x{number + 1}",
+            "range": names["range"][::-1], "showticklabels": place == 0, "ticklabelstandoff": 4,
+        }  # fmt: skip
+        made["annotations"].append(_title(title.written(theme), left, top, above - 12, theme))
+    return layout(theme, height, 36) | made
+
+
+def _title(text: str, left: float, top: float, lift: int, theme: str) -> dict[str, Any]:
+    return {
+        "text": text, "x": left, "y": top, "xref": "paper", "yref": "paper", "xanchor": "left",
+        "yanchor": "top", "yshift": lift, "align": "left", "showarrow": False,
+        "font": {"size": 12, "color": SURFACES[theme]["text"]},
+    }  # fmt: skip
+
+
+def _axis(count: int, block: int) -> dict[str, Any]:
+    """An axis of this many drawn cells, written at about every quarter."""
+    written = [j * block + 1 for j in range(0, count - max(count // 4, 1) + 1, max(count // 4, 1))]
+    return AXIS | {
+        "range": [1 - 0.5 * block, 1 + (count - 0.5) * block],
+        "tickmode": "array", "tickvals": written, "ticktext": list(map(str, written)), "tickangle": 0,
+    }  # fmt: skip
+
+
+def coarse_hatch(hatched: NDArray[np.bool_], block: int, theme: str) -> dict[str, Any]:
+    """One stroke along every eighth diagonal of the drawn cells, through all that are hatched."""
+    rows, columns = hatched.shape
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for diagonal in range(0, rows + columns - 1, 8):
+        i = np.arange(max(0, diagonal - columns + 1), min(rows, diagonal + 1))
+        inside = np.concatenate([[False], hatched[i, diagonal - i], [False]])
+        edges = np.flatnonzero(inside[1:] != inside[:-1]) + i[0] - 0.5
+        for top, bottom in edges.reshape(-1, 2).tolist():
+            x += [1 + block * (diagonal - end) for end in (top, bottom)] + [None]
+            y += [1 + block * end for end in (top, bottom)] + [None]
+    return strokes(x, y, theme)

@@ -13,7 +13,6 @@ from attention_ui.tokens import literal
 HERE = Path(__file__).parent
 TOKENS = [literal(token) for token in json.loads((HERE / "tokens.json").read_text(encoding="utf-8"))]
 FEW = TOKENS[:16]
-CUT = [token if len(token) <= 14 else f"{token[:13]}…" for token in FEW]
 
 
 @pytest.fixture
@@ -29,11 +28,20 @@ def texts(page: Page, selector: str) -> list[str]:
     return [text.replace("\u2068", "").replace("\u2069", "") for text in found]
 
 
+def cut(token: str, longest: int) -> str:
+    return token if len(token) <= longest else f"{token[: longest - 1]}…"
+
+
 def test_a_figure_shows_tokens_literally_and_its_numbers_in_one_size(page):
-    rows, columns = (texts(page, f".js-plotly-plot .{axis}tick text")[:16] for axis in "yx")
-    assert rows == [f"{position} {token}" for position, token in enumerate(CUT, 1)]
-    assert [text.replace(" ", "") for text in columns] == [text.replace(" ", "") for text in rows]
-    page.locator(".js-plotly-plot .nsewdrag").first.hover(position={"x": 5, "y": 5})
+    labels = texts(page, ".js-plotly-plot .textpoint text")
+    columns, rows = labels[1:17], labels[17:33]  # below the title of the first map
+    assert rows == [f"{position} {cut(token, 14)}\u2002" for position, token in enumerate(FEW, 1)]
+    assert columns == [f"{position}{cut(token, 7)}" for position, token in enumerate(FEW, 1)]
+    first = page.locator(".js-plotly-plot .heatmap-label text").first
+    first.scroll_into_view_if_needed()
+    place = first.bounding_box()
+    page.mouse.move(place["x"], place["y"])
+    page.mouse.move(place["x"] + 1, place["y"] + 1)
     label = page.locator(".js-plotly-plot .hoverlayer text").first
     label.wait_for()
     assert f"query 1 {TOKENS[0]}, key 1 {TOKENS[0]}" in label.text_content()
