@@ -111,10 +111,8 @@ def as_code(scene: Scene) -> None:
 
 
 def _chart(figure: object, alt: str, key: str) -> None:
-    st.plotly_chart(
-        figure, key=key, alt=alt, theme=None,
-        config={"displaylogo": False, "modeBarButtonsToRemove": ["lasso2d", "select2d"]},
-    )  # fmt: skip
+    buttons = {"displayModeBar": "hover"} if _across() > 1 else {}  # a telephone shows them all the time
+    st.plotly_chart(figure, key=key, alt=alt, theme=None, config=figures.CONFIG | buttons)
 
 
 def _across() -> int:
