@@ -1,6 +1,6 @@
 r"""Devices in a ring, each sending to the next: an all-reduce in chunks, and attention with keys going round.
 
-    all-reduce of N numbers among P devices:  each sends 2 (P − 1) / P · N        Patarasu and Yuan 2009
+    all-reduce of N numbers among P devices:  each sends 2 (P − 1) / P · N        Patarasuk and Yuan 2009
     keys and values going round:              each sends P − 1 shares of both    Liu et al. 2023
 
 Every message is kept with the numbers that it carries, so that the bytes are counted and not only claimed.

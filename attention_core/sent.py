@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 def all_reduce_bytes(n_numbers: int, devices: int, number_bytes: int) -> int:
-    """What all devices together send: 2 (P − 1) times the whole (Patarasu and Yuan 2009)."""
+    """What all devices together send: 2 (P − 1) times the whole (Patarasuk and Yuan 2009)."""
     return 2 * (devices - 1) * n_numbers * number_bytes
 
 

@@ -57,7 +57,7 @@ _LESS_SAYS = (
     "Terms are missing from every number, and nothing in the shape says so.")
 # fmt: on
 
-TITLES = {"partial": "Partial sum", "held": "Heads side by side", "lse": "Log-sum-exp", "y": "Columns"}
+TITLES = {"partial": "Partial sum", "held": "Heads", "lse": "Log-sum-exp", "y": "Columns"}
 
 
 @cache
@@ -121,7 +121,7 @@ def heads_split_sheet(
         heads = range((device - 1) * each + 1, device * each + 1)
         rows = tuple(range((device - 1) * each * d_value, device * each * d_value))
         outputs = " ".join(f"output_{head}" for head in heads)
-        wide, axes = f"held_{device}", "query d_model"
+        wide, axes = f"device_{device}", "query d_model"
         stages += [
             device_part("held", "H", "query " + wide, device, side, outputs, _HELD_SAYS),
             device_part("w_o", "W_O", f"{wide} d_model", device, taken_rows(rows), "w_o", _W_ROWS_SAYS),

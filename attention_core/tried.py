@@ -153,8 +153,8 @@ def tried_sheet(name: str, *, alone: bool = False) -> Sheet:
         return (f"loss_{which}", symbol, pieces, f"Loss, {title} {word}", axes, 0, says)
 
     symbol, pieces = rf"\mathrm{{d}}{letter}_{{\text{{tried}}}}", mark(f"d{letter}", "tried")
-    found = ("tried", symbol, pieces, f"Gradient of {title}, by trying", axes, 0)
-    apart = ("apart", "D", mark("D"), "Gradient less the tried one", axes, 0)
+    found = ("tried", symbol, pieces, f"Gradient of {title}, tried", axes, 0)
+    apart = ("apart", "D", mark("D"), "Difference", axes, 0)
     return Sheet(
         (*whole.given, given(*around("above", "+", _ABOVE)), given(*around("below", "-", _BELOW)), H),
         (

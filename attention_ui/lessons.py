@@ -72,6 +72,11 @@ LESSONS = (
         "What does attention take, in operations and in bytes, and which of the two sets the time?",
         ("mask", "n", "d_model", "d_k", "tokens"), part=9,
     ),
+    Lesson(
+        "part_14_gradients", "Lessons", "14 · Gradients and several GPUs",
+        "How is every gradient of attention found, and how do several devices share one calculation?",
+        ("mask", "n_q", "n", "d_model", "d_k", "d_v", "tokens"), part=14,
+    ),
 )  # fmt: skip
 
 
