@@ -84,12 +84,20 @@ class Amount:
             return None
         return int(value) if isinstance(self.step, int) and value == int(value) else value
 
-    def draw(self, desk: Desk) -> None:
+    def draw(self, desk: Desk, high: float | None = None) -> None:
+        """The slider; `high` ends it earlier where there is less to choose from, and hides it at `low`."""
         _tell_unknown(desk, self.name, self.label, exact(float(self.of(desk.bench))))
         number = int if isinstance(self.step, int) else float
-        key = _hand(desk, self.name, number(self.of(desk.bench)))
-        low, high, step = (number(value) for value in (self.low, self.high, self.step))
-        st.slider(self.label, low, high, key=key, step=step, help=self.help)
+        low, most, step = (
+            number(value) for value in (self.low, self.high if high is None else high, self.step)
+        )
+        if most > low:
+            value = min(number(self.of(desk.bench)), most)
+            key = _hand(desk, self.name, value)
+            if desk.shown.get(f"{key} high") != most:  # to Streamlit a slider with another end is a new one
+                st.session_state[key] = value
+                desk.shown[f"{key} high"] = most
+            st.slider(self.label, low, most, key=key, step=step, help=self.help)
 
 
 @dataclass(frozen=True)
