@@ -73,6 +73,11 @@ LESSONS = (
         ("mask", "n", "d_model", "d_k", "tokens"), part=9,
     ),
     Lesson(
+        "part_13_cache", "Lessons", "13 · KV cache, shared heads, pages",
+        "What is kept of the tokens so far, how much memory does it take, and how can several share it?",
+        ("mask", "n", "d_model", "d_k", "d_v", "tokens"), part=13,
+    ),
+    Lesson(
         "part_14_gradients", "Lessons", "14 · Gradients and several GPUs",
         "How is every gradient of attention found, and how do several devices share one calculation?",
         ("mask", "n_q", "n", "d_model", "d_k", "d_v", "tokens"), part=14,
