@@ -73,6 +73,11 @@ LESSONS = (
         ("mask", "n", "d_model", "d_k", "tokens"), part=9,
     ),
     Lesson(
+        "part_12_decoding", "Lessons", "12 · Prefill, decode, the first token",
+        "Why is a prompt read all at once and an answer written one token at a time, with the same numbers?",
+        ("n", "d_model", "d_k", "d_v", "tokens"), part=12,
+    ),
+    Lesson(
         "part_13_cache", "Lessons", "13 · KV cache, shared heads, pages",
         "What is kept of the tokens so far, how much memory does it take, and how can several share it?",
         ("mask", "n", "d_model", "d_k", "d_v", "tokens"), part=13,
