@@ -66,13 +66,11 @@ def layout_of(desk: Desk) -> list[list[Unit]]:
     beside = [Unit("tried"), Unit("apart")]
     if name != "scores":
         return [forward, output, [_MADE[name], *beside]]
+    scores = [Unit("d_scores", via="÷ √d_k"), *beside]
     if ALONE.of(desk.bench):
-        back = [[_MADE["weights"], Unit("d_masked", via="∘ A")]]
-    else:
-        average = [Unit("weighted", via="∘ A"), Unit("row_sum", via="add up")]
-        back = [[_MADE["weights"], *average], [Unit("d_masked", via="A ∘ (dA − r)")]]
-    back[-1].append(Unit("d_scores", via="÷ √d_k"))
-    return [forward, output, *back, beside]
+        return [forward, output, [_MADE["weights"], Unit("d_masked", via="∘ A")], scores]
+    average = [Unit("row_sum", via="add up"), Unit("d_masked", via="A ∘ (dA − r)")]
+    return [forward, output, [_MADE["weights"], Unit("weighted", via="∘ A")], average, scores]
 
 
 _MADE = {
