@@ -17,11 +17,11 @@ from math import inf, prod
 from typing import Literal
 
 from attention_core.accelerators import GIGA, Accelerator, number_bytes
+from attention_core.limits import LARGEST_COUNTED
 from attention_core.mask_arrays import whole
 from attention_core.sheet import ONE, Cost, Given, Sheet
 from attention_core.sheet import cost as counted
 
-MOST = 1 << 24  # of any size
 PER_CELL = 7  # a score is scaled and masked, and softmax takes five
 TITLES = {
     "q": "Q = X W_Q",
@@ -67,8 +67,8 @@ class Layer:
 
 def check_size(name: str, value: int) -> None:
     """Raise ValueError unless the value is a whole number from 1 to 2²⁴."""
-    if not whole(value) or not 1 <= value <= MOST:
-        raise ValueError(f"{name} has to be a whole number from 1 to {MOST}, not {value!r}")
+    if not whole(value) or not 1 <= value <= LARGEST_COUNTED:
+        raise ValueError(f"{name} has to be a whole number from 1 to {LARGEST_COUNTED}, not {value!r}")
 
 
 def check_heads(n_heads: int, n_kv_heads: int) -> None:
@@ -206,8 +206,8 @@ def square_rules(layer: Layer, of: Literal["operations", "bytes"] = "operations"
     if of not in ("operations", "bytes"):
         raise ValueError(f"of is operations or bytes, not {of!r}")
     low, high = 0, 1
-    while not more(high) and high < MOST:
-        low, high = high, min(2 * high, MOST)
+    while not more(high) and high < LARGEST_COUNTED:
+        low, high = high, min(2 * high, LARGEST_COUNTED)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if more(middle) else (middle, high)

@@ -10,9 +10,8 @@ from functools import lru_cache
 
 from attention_core.feedforward import feed_forward_sheet
 from attention_core.head_sheets import heads_sheet
+from attention_core.limits import MOST_COUNTED
 from attention_core.sheet import Sheet, cost, parameters
-
-MOST_TOKENS = 1 << 40  # beyond which nobody asks
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def overtakes(kind: str, d_model: int, d_ff: int, n_heads: int = 1) -> int:
         return attention(n, d_model, n_heads).operations > network(kind, n, d_model, d_ff).operations
 
     low, high = 0, 1
-    while not more(high) and high < MOST_TOKENS:
+    while not more(high) and high < MOST_COUNTED:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2

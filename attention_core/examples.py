@@ -15,11 +15,11 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from attention_core.limits import LARGEST_MAP
 from attention_core.masks import MaskSpec
 
 Array = NDArray[np.float64]
 
-LARGEST = 256
 MATRICES = {"x": ("x", "w_q", "w_k", "w_v"), "qkv": ("q", "k", "v")}
 _STREAM = {"x": 0, "w_q": 1, "w_k": 2, "w_v": 3, "q": 1, "k": 2, "v": 3}
 
@@ -75,8 +75,8 @@ def matrix(example: Example, name: str, rows: int, columns: int, seed: int | Non
     """
     if name not in _STREAM or (example.way == "x" and name not in MATRICES["x"]):
         raise ValueError(f"the example {example.name} has no matrix {name}")
-    if not (0 <= rows <= LARGEST and 0 <= columns <= LARGEST):
-        raise ValueError(f"{name} can be 0 × 0 to {LARGEST} × {LARGEST}, not {rows} × {columns}")
+    if not (0 <= rows <= LARGEST_MAP and 0 <= columns <= LARGEST_MAP):
+        raise ValueError(f"{name} can be 0 × 0 to {LARGEST_MAP} × {LARGEST_MAP}, not {rows} × {columns}")
     if example.way == "qkv" and name == "x":
         return _read_only(np.eye(rows, columns))
     result = _grown(example, name, rows, columns, seed)
@@ -117,8 +117,8 @@ def _stream(seed: int, index: int) -> NDArray[np.uint16]:
     """(256, 256) whole numbers from 0 to 2¹⁶ − 1, the same wherever they are made."""
     if not 0 <= seed < 2**32:
         raise ValueError(f"the seed must be a whole number from 0 to {2**32 - 1}, not {seed}")
-    raw = np.random.PCG64([seed, index]).random_raw(LARGEST * LARGEST)
-    return (np.asarray(raw) >> np.uint64(48)).astype(np.uint16).reshape(LARGEST, LARGEST)
+    raw = np.random.PCG64([seed, index]).random_raw(LARGEST_MAP * LARGEST_MAP)
+    return (np.asarray(raw) >> np.uint64(48)).astype(np.uint16).reshape(LARGEST_MAP, LARGEST_MAP)
 
 
 def _read_only(array: Array) -> Array:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from attention_core.examples import LARGEST, Example, seeded
+from attention_core.examples import Example, seeded
+from attention_core.limits import LARGEST_MAP
 
 Array = NDArray[np.float64]
 
@@ -53,8 +54,8 @@ def further(example: Example, name: str, rows: int, columns: int, seed: int | No
     """
     if name not in FURTHER:
         raise ValueError(f"there is no rule for a matrix {name}")
-    if not (0 <= rows <= LARGEST and 0 <= columns <= LARGEST):
-        raise ValueError(f"{name} can be 0 × 0 to {LARGEST} × {LARGEST}, not {rows} × {columns}")
+    if not (0 <= rows <= LARGEST_MAP and 0 <= columns <= LARGEST_MAP):
+        raise ValueError(f"{name} can be 0 × 0 to {LARGEST_MAP} × {LARGEST_MAP}, not {rows} × {columns}")
     rule = FURTHER[name]
     if rule in _REACH:
         stream = _FIRST_STREAM + list(FURTHER).index(name)

@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from attention_core.attention import AttentionTrace, attention
 from attention_core.cross_entropy import cross_entropy, cross_entropy_grad
 from attention_core.gradients import attention_grad
+from attention_core.limits import LARGEST_MODEL
 from attention_core.mask_arrays import causal, whole
 from attention_core.multi_head import merge_heads, split_heads
 from attention_core.operations import Array
 
 Weights = Mapping[str, Array]
 Ids = NDArray[np.int64]
-
-LIMITS = {"d_model": 64, "n_heads": 8, "n_layers": 2, "context": 64}
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Shape:
     context: int = 24  # tokens that it sees at a time
 
     def __post_init__(self) -> None:
-        for name, most in LIMITS.items():
+        for name, most in LARGEST_MODEL.items():
             value = getattr(self, name)
             if not whole(value) or not 1 <= value <= most:
                 raise ValueError(f"{name} has to be a whole number from 1 to {most}, not {value!r}")

@@ -25,16 +25,17 @@ from attention_core.language_model import (
     loss_and_gradient,
     windows,
 )
+from attention_core.limits import (
+    LARGEST_BATCH,
+    LARGEST_VOCABULARY,
+    LONGEST_TEXT,
+    MOST_AT_ONCE,
+    MOST_STEPS,
+    MOST_WRITTEN,
+)
 from attention_core.mask_arrays import whole
 from attention_core.operations import Array
 from attention_core.softmax import softmax
-
-LONGEST_TEXT = 4_000  # characters
-LARGEST_VOCABULARY = 256
-MOST_STEPS = 2_000  # altogether
-MOST_AT_ONCE = 200
-MOST_WRITTEN = 400  # tokens
-LARGEST_BATCH = 64
 
 Level = Literal["characters", "words"]
 

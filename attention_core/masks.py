@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from attention_core.limits import LARGEST_DRAWING, LONGEST_MASK
 from attention_core.mask_arrays import (
     Bools,
     as_matrix,
@@ -35,9 +36,6 @@ __all__ = [  # noqa: RUF022
     "causal", "window", "chunked", "prefix", "padding", "segments", "as_matrix",
     "MASKS", "MaskKind", "MaskSpec", "Parameter", "allowed", "drawn", "joined", "why",
 ]  # fmt: skip
-
-LONGEST_TEXT = 2_000
-LARGEST_DRAWING = 64
 
 
 @dataclass(frozen=True)
@@ -119,8 +117,8 @@ class MaskSpec:
     @classmethod
     def from_text(cls, text: str) -> MaskSpec:
         """The mask that `to_text` wrote. Raises ValueError with a plain sentence for any other text."""
-        if len(text) > LONGEST_TEXT:
-            raise ValueError(f"the mask is longer than {LONGEST_TEXT:,} characters")
+        if len(text) > LONGEST_MASK:
+            raise ValueError(f"the mask is longer than {LONGEST_MASK:,} characters")
         parts = text.split(".")
         try:
             if len(parts) == 1:

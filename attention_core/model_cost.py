@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from attention_core.accelerators import GIGA, Accelerator, number_bytes
 from attention_core.cost import Layer, attention_costs, check_size, seconds, total, weight_product
+from attention_core.limits import MOST_NEW
 from attention_core.models import Model
 from attention_core.sheet import Cost
-
-MOST_NEW = 4096  # tokens in one timeline
 
 
 def cache_bytes(model: Model, n: int, *, batch: int = 1, numbers: str = "fp16") -> int:

@@ -25,9 +25,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-LONGEST_NUMBER = 64
-LARGEST_BLOCK = 64
-LONGEST_BLOCK = 100_000
+from attention_core.limits import LARGEST_BLOCK, LONGEST_BLOCK, LONGEST_NUMBER
+
 CACHED = 1 << 15  # numbers whose text is kept: an edit changes few, and a text costs 2 µs
 
 _NUMERAL = re.compile(r"(?:[0-9]+(?:[.,][0-9]*)?|[.,][0-9]+)(?:[eE][-+−–]?[0-9]+)?")

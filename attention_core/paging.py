@@ -20,12 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from attention_core.attention import attention
 from attention_core.fitting import numbers
+from attention_core.limits import LARGEST_POOL
 from attention_core.mask_arrays import whole
 from attention_core.merging import Pair, merge_all
 from attention_core.operations import Array
 from attention_core.page_records import Event, Waste, waste_of
-
-LARGEST = 4096  # pages, and slots of a page
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +144,8 @@ class PagedCache:
 def paged_cache(n_pages: int, page_size: int, d_k: int, d_v: int) -> PagedCache:
     """An empty cache: n_pages pages of page_size rows. ValueError where a size is no whole number ≥ 1."""
     for name, size in (("n_pages", n_pages), ("page_size", page_size), ("d_k", d_k), ("d_v", d_v)):
-        if not whole(size) or not 1 <= size <= LARGEST:
-            raise ValueError(f"{name} has to be a whole number from 1 to {LARGEST}, not {size!r}")
+        if not whole(size) or not 1 <= size <= LARGEST_POOL:
+            raise ValueError(f"{name} has to be a whole number from 1 to {LARGEST_POOL}, not {size!r}")
     k, v = (_read_only(np.zeros((n_pages, page_size, d))) for d in (d_k, d_v))
     return PagedCache(k, v)
 

@@ -19,12 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from attention_core.attention import attention
 from attention_core.fitting import numbers
+from attention_core.limits import MOST_DEVICES
 from attention_core.mask_arrays import whole
 from attention_core.merging import merge_all
 from attention_core.multi_head import multi_head_attention
 from attention_core.operations import Array
-
-MOST_DEVICES = 64
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,13 +21,10 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from attention_core.limits import LARGEST_FILE, LARGEST_MEMBER, LONGEST_HEADER, MOST_MEMBERS
 from attention_core.numbers import parse_block, parse_number
 from attention_core.operations import Array
 
-LARGEST_FILE = 256_000  # bytes
-LARGEST_MEMBER = 64_000  # bytes once unpacked
-MOST_MEMBERS = 32
-LONGEST_HEADER = 2_000  # of an array
 WORDS = {
     "-inf": -np.inf,
     "−inf": -np.inf,
@@ -141,7 +138,7 @@ def read_csv(name: str, data: bytes, shape: tuple[int, int]) -> Array:
     ways += [_without_headings(rows) for rows in ways]
     rows = next((rows for rows in ways if _shape(rows) == shape), None)
     if rows is None:
-        have = _shape(ways[0])
+        have = max((shape for shape in map(_shape, ways[:2]) if shape), key=prod, default=None)
         what = f"is {_by(have)}" if have else "has rows of different lengths"
         raise ValueError(f"“{_short(name)}” {what}, and {_by(shape)} is expected; nothing was loaded")
     return np.array(

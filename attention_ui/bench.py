@@ -18,19 +18,38 @@ from numpy.typing import NDArray
 
 from attention_core.examples import EXAMPLES, MATRICES, matrix, token
 from attention_core.further import FURTHER, further
+from attention_core.limits import (
+    LARGEST_MAP,
+    LARGEST_NUMBER,
+    LARGEST_SEED,
+    LARGEST_SIDE,
+    LONGEST_CHOICE,
+    LONGEST_TEXT,
+    LONGEST_TOKEN,
+    MOST_CHOICES,
+    MOST_TOKENS,
+)
 from attention_core.masks import MaskSpec, allowed, drawn
+from attention_core.steps import STEPS
 
 Array = NDArray[np.float64]
 Edits = Mapping[str, Mapping[tuple[int, int], float]]
 Cell = tuple[str, int, int]
 
-LARGEST = 16  # tokens and features on the board
-LARGEST_NUMBER = 1e60  # so that a product of four numbers on the way to a score stays finite
 FROM_X, FROM_QKV = MATRICES["x"], MATRICES["qkv"]
 EDITABLE = FROM_X + FROM_QKV
 SCALINGS = {"sqrt": "÷ √d_k", "none": "none", "number": "× a number"}  # the words a reader chooses from
 FIRST = next(iter(EXAMPLES))
 OPEN = MaskSpec("none")
+
+
+SIDES = ("n_q", "n_k", "d_model", "d_k", "d_v")
+BOUNDS = {
+    **dict.fromkeys(SIDES, (1, LARGEST_SIDE)),
+    "seed": (0, LARGEST_SEED),
+    "large": (LARGEST_SIDE + 1, LARGEST_MAP),
+    "step": (1, len(STEPS)),
+}
 
 
 @dataclass(frozen=True)
@@ -57,9 +76,24 @@ class Bench:
     large: int = 64  # tokens of the large heat maps
     selected: Cell | None = None
     choices: Mapping[str, str] = field(default_factory=dict)  # what lessons ask: {"p5.heads": "2"}
+    text: str = ""  # what a model learns from; empty: the lesson's own
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where something is out of bounds, whoever asks for it."""
+        for name, (low, high) in BOUNDS.items():
+            value = getattr(self, name)
+            if not (isinstance(value, int) and low <= value <= high):
+                raise ValueError(f"{name} has to be a whole number from {low} to {high}, not {value!r}")
+        if len(self.tokens) > MOST_TOKENS or max(map(len, self.tokens), default=0) > LONGEST_TOKEN:
+            raise ValueError(f"there can be {MOST_TOKENS} tokens of {LONGEST_TOKEN} letters at most")
+        longest = max(map(len, self.choices.values()), default=0)
+        if len(self.choices) > MOST_CHOICES or longest > LONGEST_CHOICE:
+            raise ValueError(f"there can be {MOST_CHOICES} choices of {LONGEST_CHOICE} letters at most")
+        if len(self.text) > LONGEST_TEXT:
+            raise ValueError(f"a text can have {LONGEST_TEXT} letters at most, not {len(self.text)}")
 
 
-LOOKED_AT = ("view", "step", "panel", "ranges", "large", "choices")  # no numbers; an example leaves them
+LOOKED_AT = ("view", "step", "panel", "ranges", "large", "choices", "text")  # no example changes these
 
 
 def looking(bench: Bench, like: Bench) -> Bench:
@@ -151,7 +185,7 @@ def _edges(bench: Bench, name: str) -> tuple[int, int]:
     if name == "k_t":
         return bench.d_k, bench.n_k
     if name.partition("_")[0] not in ("scores", "scaled", "mask", "masked", "weights", "output"):
-        return LARGEST, LARGEST
+        return LARGEST_SIDE, LARGEST_SIDE
     return bench.n_q, bench.d_v if name.startswith("output") else bench.n_k
 
 
@@ -186,6 +220,8 @@ def with_way(bench: Bench, way: str) -> tuple[Bench, str]:
         return bench, ""
     products = [numbers(bench, "x") @ numbers(bench, f"w_{name}") for name in FROM_QKV]
     if way == "qkv":
+        if any((abs(product) > LARGEST_NUMBER).any() for product in products):
+            return bench, "Q, K or V would hold a number too large to be given, so X and the weights stay."
         changed = replace(bench, way="qkv")
         for name, product in zip(FROM_QKV, products, strict=True):
             changed = with_numbers(changed, name, product)

@@ -18,8 +18,9 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 
+from attention_core.limits import LONGEST_CODE
+
 VERSION = "1"
-LONGEST = 20_000  # letters; sixteen by sixteen numbers in all seven matrices need fewer
 EDGE = 16  # rows and columns that a box can have
 DECIMAL, RATIO, FLOAT = range(3)
 PLACES, MOST_BITS = 9, 48
@@ -79,7 +80,7 @@ def unpack(code: str, names: tuple[str, ...], name_bits: int = 4) -> dict[str, d
     """The cells that `pack` wrote. Raises ValueError with the reason when the code is not whole."""
     if not code:
         return {}
-    if len(code) > LONGEST:
+    if len(code) > LONGEST_CODE:
         raise ValueError("it is too long")
     if code[0] != VERSION:
         raise ValueError("it was made by another version")

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
+from attention_core.limits import MOST_OPERATIONS
 from attention_ui import theme
 
 HERE = Path(__file__).parent
@@ -192,14 +193,15 @@ def pending(key: str, session: str, ack: int) -> list[Operation]:
 def operations(told: object, session: str, ack: int) -> list[Operation]:
     """The well-formed operations of this session after number ack, in order, each once.
 
-    `told` comes from a browser, so anything that is not an operation is left out.
+    `told` comes from a browser, so anything that is not an operation is left out. Of very many the first
+    MOST_OPERATIONS are taken; the browser tells the others again, because they are not acknowledged.
     """
     if not isinstance(told, Mapping) or told.get("session") != session:
         return []
     listed = told.get("ops")
     fresh = [list(op) for op in listed if _is_operation(op)] if isinstance(listed, list) else []
     by_number = {op[0]: op for op in fresh if op[0] > ack}
-    return [by_number[number] for number in sorted(by_number)]
+    return [by_number[number] for number in sorted(by_number)[:MOST_OPERATIONS]]
 
 
 def _is_operation(op: object) -> bool:

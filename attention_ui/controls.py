@@ -14,10 +14,10 @@ from typing import Any
 import streamlit as st
 
 from attention_core.examples import EXAMPLES
+from attention_core.limits import LARGEST_SIDE
 from attention_core.numbers import exact
 from attention_ui import board, choices, prose
 from attention_ui.bench import (
-    LARGEST,
     SCALINGS,
     Bench,
     looking,
@@ -30,9 +30,11 @@ from attention_ui.bench import (
 from attention_ui.desk import Desk, read_number
 from attention_ui.links import from_query
 from attention_ui.mask_controls import MASK_CONTROLS, draw_mask, is_mask_drawn
+from attention_ui.texts import SAMPLE, read_text
 from attention_ui.tokens import join_tokens, split_tokens
 
 BOARD = "board"  # the key of the board's component
+TEXTS = ("tokens", "factor", "text")  # controls in which anything can be typed
 OWN_SCALE = 0.5  # what "a number" starts from
 SIZES = {
     "n": "Sequence length n",
@@ -104,6 +106,12 @@ def _write_factor(bench: Bench, text: str) -> Bench:
     return bench if isinstance(bench.scaling, str) else replace(bench, scaling=read_number(text))
 
 
+def _write_text(bench: Bench, text: str) -> Bench:
+    """The text that a model learns from. An empty one brings the lesson's own back."""
+    read = read_text(text)
+    return replace(bench, text="" if not read.strip() or read == SAMPLE else read)
+
+
 def _choice(name: str) -> Control:
     """A segmented control: a second click on the chosen option leaves it chosen."""
     return Control(
@@ -131,6 +139,7 @@ CONTROLS: dict[str, Control] = {
     "panel": _choice("panel"),
     "ranges": _choice("ranges"),
     "large": _field("large"),
+    "text": Control(lambda bench: bench.text or SAMPLE, _write_text),
     **{key: Control(read, write) for key, (read, write) in MASK_CONTROLS.items()},
 }
 
@@ -167,7 +176,7 @@ def hand_out(desk: Desk) -> None:
 
 def framing(desk: Desk) -> tuple[Bench, str]:
     """What the page around the board depends on: a change of it runs the whole page."""
-    return replace(desk.bench, edits={}, seed=0, step=0, selected=None), desk.notice
+    return replace(desk.bench, edits={}, seed=0, step=1, selected=None), desk.notice
 
 
 def _move(desk: Desk, moved: dict[str, Any]) -> None:
@@ -185,18 +194,23 @@ def _move(desk: Desk, moved: dict[str, Any]) -> None:
         desk.shown[key] = value
         desk.notice = ""
         desk.refused.pop(key, None)
-        if key not in CONTROLS:
-            desk.change(choices.moved(desk.bench, key, value))
-            continue
         try:
-            changed = CONTROLS[key].write(desk.bench, value)
+            changed = _changed(desk.bench, key, value)
         except ValueError as reason:
             sentence = f"{str(reason)[:1].upper()}{str(reason)[1:].rstrip('.')}. Nothing was changed."
-            desk.refused[key] = (sentence, CONTROLS[key].read(desk.bench))
+            if key in TEXTS:
+                desk.refused[key] = (sentence, CONTROLS[key].read(desk.bench))
+            else:  # no control offers it: a message made by hand
+                desk.notice = sentence
             continue
         bench, notice = changed if isinstance(changed, tuple) else (changed, "")
         desk.notice = notice
         desk.change(bench)
+
+
+def _changed(bench: Bench, key: str, value: Any) -> Bench | tuple[Bench, str]:
+    """The bench after a control was moved. Raises ValueError for what the bench cannot hold."""
+    return CONTROLS[key].write(bench, value) if key in CONTROLS else choices.moved(bench, key, value)
 
 
 def is_drawn(bench: Bench, key: str) -> bool:
@@ -234,7 +248,7 @@ def sidebar(desk: Desk, drawn: Sequence[str]) -> None:
             draw_mask(bench, "mask", "Mask")
         for name in SIZES:
             if ("n" if name == "n_k" else name) in drawn and is_drawn(bench, name):
-                st.slider(SIZES[name], 1, LARGEST, key=name)
+                st.slider(SIZES[name], 1, LARGEST_SIDE, key=name)
         if "scaling" in drawn:
             st.segmented_control(
                 "Scaling of the scores", list(SCALINGS), key="scaling", format_func=SCALINGS.__getitem__
@@ -250,5 +264,15 @@ def sidebar(desk: Desk, drawn: Sequence[str]) -> None:
 def text_field(desk: Desk, key: str, label: str, help_text: str) -> None:
     """A line of text; what is wrong with it stands under it, and the text stays."""
     st.text_input(label, key=key, help=help_text)
+    _tell_refused(desk, key)
+
+
+def text_area(desk: Desk, key: str, label: str, help_text: str, longest: int) -> None:
+    """Several lines of text, of so many letters at most."""
+    st.text_area(label, key=key, help=help_text, max_chars=longest, height=120)
+    _tell_refused(desk, key)
+
+
+def _tell_refused(desk: Desk, key: str) -> None:
     if key in desk.refused:
         prose.notice(desk.refused[key][0])

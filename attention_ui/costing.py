@@ -15,12 +15,13 @@ import numpy as np
 from attention_core.accelerators import ACCELERATORS, GIGA, NUMBERS, Accelerator, number_bytes, own
 from attention_core.cost import TABLE, Layer, decode, prefill, sheet_costs, total
 from attention_core.head_sheets import heads_sheet
+from attention_core.limits import LARGEST_SIDE
 from attention_core.masks import allowed
 from attention_core.one_token_sheet import one_token
 from attention_core.operations import MATMUL
 from attention_core.sheet import ONE, Cost, Given, Stage
 from attention_ui import teaching
-from attention_ui.bench import LARGEST, Bench, numbers, token_at
+from attention_ui.bench import Bench, numbers, token_at
 from attention_ui.board import Unit
 from attention_ui.choices import Amount, Choice, Switch
 from attention_ui.scene import Scene, worked
@@ -85,7 +86,7 @@ def tokens_here(bench: Bench) -> int:
 
 def width_here(bench: Bench) -> int:
     """Columns of a head on the board; all heads together stay within its edge."""
-    return min(bench.d_k, LARGEST // int(HERE.of(bench)))
+    return min(bench.d_k, LARGEST_SIDE // int(HERE.of(bench)))
 
 
 def layer_here(bench: Bench) -> Layer:

@@ -13,12 +13,11 @@ from typing import Any, Literal
 
 from attention_core.attention import PROJECTED
 from attention_core.further import FURTHER
+from attention_core.limits import LARGEST_NUMBER, LARGEST_SEED, LARGEST_SIDE, LONGEST_BLOCK, MOST_UNDO
 from attention_core.numbers import exact, parse_block, parse_number, show
 from attention_core.steps import STEPS
 from attention_ui.bench import (
     EDITABLE,
-    LARGEST,
-    LARGEST_NUMBER,
     Bench,
     fresh,
     is_numbers,
@@ -31,10 +30,8 @@ from attention_ui.bench import (
     with_toggle,
 )
 from attention_ui.board import Message, Operation
-from attention_ui.links import LONGEST_SEED, NAME
+from attention_ui.links import NAME
 
-MOST_UNDO = 200
-LONGEST_TEXT = 100_000  # letters of a pasted block
 TITLES = PROJECTED.titles  # X, W_Q, …: as the sheet names them
 
 
@@ -117,7 +114,7 @@ class Desk:
         rows, columns = self._shape(grid)
         bench, left_out, filled = self.bench, 0, 0
         try:
-            block = parse_block(text[: LONGEST_TEXT + 1])
+            block = parse_block(text[: LONGEST_BLOCK + 1])
         except ValueError as reason:
             self._tell(grid, row, column, "refused", f"{reason}. Nothing was pasted.")
             return
@@ -146,7 +143,7 @@ class Desk:
             self.change(with_toggle(self.bench, row, column, which=which))
 
     def _select(self, grid: str, row: int, column: int) -> None:
-        if NAME.fullmatch(grid) and row < LARGEST and column < LARGEST:
+        if NAME.fullmatch(grid) and row < LARGEST_SIDE and column < LARGEST_SIDE:
             self.bench = replace(self.bench, selected=(grid, row, column))
 
     def _step(self, step: int) -> None:
@@ -156,7 +153,7 @@ class Desk:
         self.change(fresh(self.bench))
 
     def _new(self) -> None:
-        if self.bench.seed < LONGEST_SEED:
+        if self.bench.seed < LARGEST_SEED:
             self.change(reseeded(self.bench))
 
     def _is_cell(self, grid: str, row: int, column: int) -> bool:
@@ -169,7 +166,7 @@ class Desk:
         """Rows and columns as the board shows them; before it has been drawn, as far as they can go."""
         if grid in self.board:
             return self.board[grid][1:]
-        return shape(self.bench, grid) if grid in EDITABLE else (LARGEST, LARGEST)
+        return shape(self.bench, grid) if grid in EDITABLE else (LARGEST_SIDE, LARGEST_SIDE)
 
     def _title(self, grid: str) -> str:
         return self.board[grid][0] if grid in self.board else TITLES.get(grid, grid)

@@ -14,23 +14,29 @@ from urllib.parse import urlencode
 
 from attention_core.examples import EXAMPLES
 from attention_core.further import FURTHER
+from attention_core.limits import (
+    LARGEST_NUMBER,
+    LARGEST_SEED,
+    LARGEST_SIDE,
+    LONGEST_CHOICE,
+    MOST_CHOICES,
+    MOST_TOKENS,
+)
 from attention_core.masks import MaskSpec
 from attention_core.numbers import exact, parse_number
 from attention_core.steps import STEPS
 from attention_ui import bits
-from attention_ui.bench import EDITABLE, FIRST, LARGEST, LARGEST_NUMBER, Bench, Edits, opened
+from attention_ui.bench import BOUNDS, EDITABLE, FIRST, Bench, Edits, opened
+from attention_ui.texts import read_linked, write_linked
 from attention_ui.tokens import join_tokens, split_tokens
 
 VIEWS = ("steps", "all")
 WAYS = ("x", "qkv")
 PANELS = ("none", "heat", "tables", "code", "large")
 RANGES = ("shared", "each")
-LARGE = (17, 256)
-LONGEST_SEED = 9_999
+LARGE = BOUNDS["large"]
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")  # of a matrix, on whatever page
 CHOICE = re.compile(r"p\d{1,2}\.[a-z_]{1,16}")  # what a lesson asks: "p5.heads"
-LONGEST_CHOICE = 40  # letters
-MOST_CHOICES = 100
 SHOWN = 24  # letters of a wrong value that are quoted back
 
 
@@ -79,7 +85,7 @@ def _read_cell(text: str) -> tuple[str, int, int]:
     name, row, column = text.split(".")
     if not NAME.fullmatch(name):
         raise ValueError
-    place = _whole(1, LARGEST)
+    place = _whole(1, LARGEST_SIDE)
     return name, place(row) - 1, place(column) - 1
 
 
@@ -88,7 +94,7 @@ def _write_cell(cell: tuple[str, int, int]) -> str:
 
 
 def _size(name: str, field: str) -> Parameter:
-    return Parameter(name, field, _whole(1, LARGEST), str, f"a whole number from 1 to {LARGEST}")
+    return Parameter(name, field, _whole(1, LARGEST_SIDE), str, f"a whole number from 1 to {LARGEST_SIDE}")
 
 
 def _choice(name: str, words: tuple[str, ...]) -> Parameter:
@@ -102,8 +108,8 @@ PARAMETERS = (
     _size("dm", "d_model"),
     _size("dk", "d_k"),
     _size("dv", "d_v"),
-    Parameter("seed", "seed", _whole(0, LONGEST_SEED), str, f"a whole number from 0 to {LONGEST_SEED}"),
-    Parameter("tokens", "tokens", split_tokens, join_tokens, "up to 16 tokens"),
+    Parameter("seed", "seed", _whole(0, LARGEST_SEED), str, f"a whole number from 0 to {LARGEST_SEED}"),
+    Parameter("tokens", "tokens", split_tokens, join_tokens, f"up to {MOST_TOKENS} tokens"),
     Parameter("scale", "scaling", _read_scaling, _write_scaling, "sqrt, none or a number"),
     Parameter("mask", "mask", MaskSpec.from_text, MaskSpec.to_text, "a mask"),
     Parameter("against", "against", MaskSpec.from_text, MaskSpec.to_text, "a mask"),
@@ -113,6 +119,7 @@ PARAMETERS = (
     _choice("ranges", RANGES),
     Parameter("large", "large", _whole(*LARGE), str, f"a whole number from {LARGE[0]} to {LARGE[1]}"),
     Parameter("cell", "selected", _read_cell, _write_cell, "a matrix, a row and a column"),
+    Parameter("text", "text", read_linked, write_linked, "a text short enough for a link"),
 )
 LENGTH = _size("n", "n_k")  # both lengths at once
 EDITS = {"m": (EDITABLE, 4), "m2": (tuple(FURTHER), 6)}  # the matrices that each holds, and how it tells them
@@ -125,7 +132,8 @@ def to_query(bench: Bench) -> str:
     for parameter in PARAMETERS:
         value = getattr(bench, parameter.field)
         if value != getattr(start, parameter.field) and value is not None:
-            found[parameter.name] = parameter.write(value)
+            written = parameter.write(value)
+            found |= {parameter.name: written} if written else {}  # a text may be too long for a link
     if bench.n_q == bench.n_k and (start.n_q, start.n_k) != (bench.n_q, bench.n_k):
         found.pop("nq", None), found.pop("nk", None)
         found = {**found, LENGTH.name: str(bench.n_k)}

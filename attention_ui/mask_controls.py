@@ -11,9 +11,10 @@ from typing import Any
 
 import streamlit as st
 
+from attention_core.limits import LARGEST_SIDE
 from attention_core.masks import MASKS, MaskSpec, Parameter, allowed, drawn, joined
 from attention_ui import prose
-from attention_ui.bench import LARGEST, Bench
+from attention_ui.bench import Bench
 
 WHICH = ("mask", "against")  # the two masks of the bench
 ALONE = "alone"
@@ -74,7 +75,7 @@ def _controls(which: str) -> dict[str, tuple[Read, Write]]:
 
         def read(bench: Bench) -> Any:
             value = getattr(_parts(spec(bench))[place], name)
-            return min(value, LARGEST) if name in NUMBERS else value
+            return min(value, LARGEST_SIDE) if name in NUMBERS else value
 
         return read, write
 
@@ -139,5 +140,5 @@ def _draw_parameter(parameter: Parameter, key: str, bench: Bench) -> None:
         )  # fmt: skip
     else:
         st.slider(
-            parameter.title, parameter.low, min(parameter.high, LARGEST), key=key, help=parameter.meaning
+            parameter.title, parameter.low, min(parameter.high, LARGEST_SIDE), key=key, help=parameter.meaning
         )

@@ -6,10 +6,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from attention_core.limits import LARGEST_SIDE
 from attention_core.placed_sheets import PAIRINGS, Kind, Order, Placed, placed_twice
 from attention_core.positions import BASE, alibi_slopes, exponents, position_column
 from attention_ui import teaching
-from attention_ui.bench import LARGEST, Bench, token_at
+from attention_ui.bench import Bench, token_at
 from attention_ui.board import Unit
 from attention_ui.choices import Amount, Choice, Switch
 from attention_ui.desk import Desk
@@ -70,9 +71,9 @@ def order_of(bench: Bench) -> Order:
 
 
 def moved_by(bench: Bench) -> int:
-    """How far the positions move on: a learned table has no more than LARGEST rows."""
+    """How far the positions move on: a learned table has no more than LARGEST_SIDE rows."""
     amount = int(SHIFT.of(bench))
-    return min(amount, LARGEST - bench.n_k) if KIND.of(bench) == "learned" else amount
+    return min(amount, LARGEST_SIDE - bench.n_k) if KIND.of(bench) == "learned" else amount
 
 
 def head_of(bench: Bench) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from attention_core.limits import LARGEST_SIDE
 from attention_core.numbers import show
 from attention_core.operations import Array
 from attention_core.placed_sheets import PAIRINGS
 from attention_core.written import visible
 from attention_ui import teaching
-from attention_ui.bench import LARGEST
 from attention_ui.desk import Desk
 from attention_ui.positions import (
     ABSOLUTE,
@@ -67,7 +67,7 @@ def _about_scores(now: Scene) -> str:
             f"their product depends on the difference of the two.{_rounding(now)}"
         )
     if kind == "learned" and not moved_by(bench):
-        return f"The table ends: it has {LARGEST} rows, and {bench.n_k} tokens already use them all."
+        return f"The table ends: it has {LARGEST_SIDE} rows, and {bench.n_k} tokens already use them all."
     return "These numbers of W_Q and W_K make the same scores whatever is added to X."
 
 

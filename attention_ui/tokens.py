@@ -14,8 +14,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-LONGEST_LINE = 16
-LONGEST_TOKEN = 40
+from attention_core.limits import LONGEST_LINE, LONGEST_TOKEN, MOST_TOKENS
 
 _CONTROLS = {chr(code): chr(0x2400 + code) for code in range(32)}
 _PICTURES = {**_CONTROLS, " ": "␣", "\n": "⏎", "\t": "⇥", "\x7f": "␡"}
@@ -110,8 +109,13 @@ def split_tokens(text: str) -> tuple[str, ...]:
     """The tokens of the reader's line.
 
     Raises ValueError, in one plain sentence, when there is no token or more than 16, when one is
-    longer than 40 characters, and when a quotation mark or a backslash is left unfinished.
+    longer than 40 characters or the whole line than 7,000, and when a quotation mark or a backslash
+    is left unfinished.
     """
+    if len(text) > LONGEST_LINE:
+        raise ValueError(
+            f"The line of tokens has {len(text):,} characters; at most {LONGEST_LINE:,} are read."
+        )
     tokens: list[str] = []
     place = 0
     while place < len(text):
@@ -158,8 +162,8 @@ def _escaped(text: str, place: int) -> tuple[str, int]:
 def _refuse_unfit(tokens: list[str]) -> None:
     if not tokens:
         raise ValueError("There must be at least one token.")
-    if len(tokens) > LONGEST_LINE:
-        raise ValueError(f"There are {len(tokens)} tokens; the board holds at most {LONGEST_LINE}.")
+    if len(tokens) > MOST_TOKENS:
+        raise ValueError(f"There are {len(tokens)} tokens; the board holds at most {MOST_TOKENS}.")
     for number, token in enumerate(tokens, 1):
         if len(token) > LONGEST_TOKEN:
             raise ValueError(f"Token {number} has {len(token)} characters; at most {LONGEST_TOKEN} fit.")

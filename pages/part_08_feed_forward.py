@@ -8,11 +8,11 @@ import streamlit as st
 from attention_core import counted
 from attention_core.activations import gelu, gelu_tanh
 from attention_core.feedforward import GATED
+from attention_core.limits import LARGEST_SIDE
 from attention_core.memories import RESULT, one_row_changed, row_by_row, strongest
 from attention_core.numbers import show
 from attention_core.written import visible
 from attention_ui import curves, listing, live, panels, prose, teaching, workbench
-from attention_ui.bench import LARGEST
 from attention_ui.board import Unit
 from attention_ui.choices import Choice, Switch
 from attention_ui.desk import Desk
@@ -53,7 +53,7 @@ def scene_of(desk: Desk) -> Scene:
 
 def d_ff(desk: Desk) -> int:
     """Hidden units on the board: as many as chosen, up to the board's edge."""
-    return min(int(WIDTH.of(desk.bench)) * desk.bench.d_model, LARGEST)
+    return min(int(WIDTH.of(desk.bench)) * desk.bench.d_model, LARGEST_SIDE)
 
 
 def chosen(desk: Desk) -> int:
@@ -260,7 +260,7 @@ def counts(desk: Desk) -> None:
     if d_ff(desk) < times * bench.d_model:
         units = times * bench.d_model
         prose.paragraph(
-            f"{times} × d_model would be {units} hidden units; the board has room for {LARGEST}.",
+            f"{times} × d_model would be {units} hidden units; the board has room for {LARGEST_SIDE}.",
             kind="quiet",
         )
 

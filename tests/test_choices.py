@@ -10,9 +10,10 @@ import pytest
 
 from attention_core.examples import EXAMPLES
 from attention_core.further import FURTHER, further
+from attention_core.limits import MOST_CHOICES
 from attention_ui.bench import fresh, is_numbers, numbers, opened, with_edit
 from attention_ui.choices import Amount, Choice, Switch, moved, with_choice
-from attention_ui.links import MOST_CHOICES, from_query, to_query
+from attention_ui.links import from_query, to_query
 
 HEADS = Choice("p5.heads", "Heads", {"1": "1", "2": "2", "4": "4"}, "2")
 SHIFT = Amount("p5.shift", "Shift", -8, 8, 0)

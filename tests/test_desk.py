@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attention_core.limits import MOST_UNDO
 from attention_core.masks import allowed
 from attention_ui import board
 from attention_ui.bench import givens, numbers, opened, with_sizes, with_way
-from attention_ui.desk import MOST_UNDO, Desk
+from attention_ui.desk import Desk
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 
 from attention_core.gradients import finite_difference
 from attention_core.language_model import (
-    LIMITS,
     Shape,
     adam,
     all_windows,
@@ -20,7 +19,8 @@ from attention_core.language_model import (
     loss_and_gradient,
     windows,
 )
-from attention_core.learning import MOST_STEPS, Plan, Trainer, tokens_of
+from attention_core.learning import Plan, Trainer, tokens_of
+from attention_core.limits import LARGEST_MODEL, MOST_STEPS
 
 TEXT = "the cat sat on the mat. the dog sat on the log. the cat saw the dog, and the dog saw the cat. " * 3
 SMALL = Plan(shape=Shape(d_model=8, n_heads=2, n_layers=2, context=6), batch=3, seed=5)
@@ -216,7 +216,7 @@ def test_what_cannot_be_learned_is_refused_in_a_sentence():
             Trainer(text)
     with pytest.raises(ValueError, match="300 different words, and at most 256"):
         Trainer(" ".join(map(str, range(300))), Plan(level="words"))
-    for name, most in LIMITS.items():
+    for name, most in LARGEST_MODEL.items():
         with pytest.raises(ValueError, match=f"{name} has to be a whole number from 1 to {most}, not"):
             Shape(**{name: most + 1})
     with pytest.raises(ValueError, match="8 columns cannot be shared out among 3 heads"):

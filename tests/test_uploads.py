@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from attention_core import uploads
-from attention_core.uploads import LARGEST_FILE, LARGEST_MEMBER, MOST_MEMBERS, read_csv, read_npz
+from attention_core.limits import LARGEST_FILE, LARGEST_MEMBER, MOST_MEMBERS
+from attention_core.uploads import read_csv, read_npz
 
 NAMES = ("scores", "weights")
 
@@ -199,6 +200,7 @@ def test_what_savetxt_writes_comes_back_exactly(tmp_path):
     (b"hello, this is text", "is expected"),
     (b"1,2,3\n4,5", "has rows of different lengths"),
     (b"1,2,3\n4,5,6\n7,8,9\n1,1,1", "is 4 × 3, and 2 × 3 is expected"),
+    (b"1,2\n3,4", "is 2 × 2, and 2 × 3 is expected"),
     (b"", "the block is empty"),
     (b"\x00\xff\xfe", "not a text file"),
     (b"PK\x03\x04\x99", "not a text file"),
