@@ -24,7 +24,7 @@ Table = tuple[list[str], list[list[str]]]  # headings and rows
 
 LOW, HIGH = 0.1, 10_000.0  # operations per byte that the figure shows at least
 WRITTEN = (0.01, 0.1, 1, 10, 100, 1000, 10_000, 100_000)
-OTHERS = "other accelerators"
+OTHERS, CHOSEN = "others", "chosen"
 PER_BYTE = "operations per byte"
 HEIGHT = 330
 
@@ -34,6 +34,7 @@ class Phase:
     """A kind of work, its lines, and how its points are drawn."""
 
     name: str
+    short: str  # beside its points
     costs: tuple[Cost, ...]
     symbol: str
 
@@ -56,7 +57,7 @@ def figure(
         for other in ACCELERATORS.values()
         if other.title != accelerator.title
     ]
-    roofs.append(_roof(accelerator.title, accelerator, numbers, low, high, strong=True))
+    roofs.append(_roof(CHOSEN, accelerator, numbers, low, high, strong=True))
     points = [line for phase in phases for line in _points(phase, accelerator, numbers)]
     panel = Panel(
         "Rate at most, 10¹² operations a second", [*roofs, *points], x_title=PER_BYTE, body=HEIGHT,
@@ -79,13 +80,13 @@ def _points(phase: Phase, accelerator: Accelerator, numbers: str) -> list[Line]:
     """A small point for every line, and a large one for all of them, one after the other."""
     lines = [cost for cost in phase.costs if cost.operations]
     small = Line(
-        f"{phase.name}, each line", [intensity(cost) for cost in lines],
+        f"{phase.short}, lines", [intensity(cost) for cost in lines],
         [_rate([cost], accelerator, numbers) / TERA for cost in lines], points=True,
         symbol=f"{phase.symbol}-open", size=8,
         hover=[_said(phase.name, TITLES[cost.name], [cost], accelerator, numbers) for cost in lines],
     )  # fmt: skip
     large = Line(
-        f"{phase.name}, together", [phase.intensity], [_rate(lines, accelerator, numbers) / TERA],
+        f"{phase.short}, total", [phase.intensity], [_rate(lines, accelerator, numbers) / TERA],
         points=True, strong=True, symbol=phase.symbol, size=15,
         hover=[_said(phase.name, "together", lines, accelerator, numbers)],
     )  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import streamlit as st
 
 from attention_core.accelerators import ACCELERATORS, GIGA, Accelerator
@@ -47,10 +49,17 @@ from attention_ui.scene import Scene
 
 ALSO = teaching.also("p9.also")
 SYMBOLS = {"all": "circle", "one": "diamond"}
+SHORT = {"all": "all", "one": "one new"}
 
 
 def scene_of(desk: Desk) -> Scene:
     return costing.scene_of(desk.bench)
+
+
+def chip_of(desk: Desk) -> Accelerator:
+    """The accelerator that is chosen, called the reader's where it is."""
+    chip = costing.accelerator_of(desk.bench)
+    return replace(chip, title="Your accelerator") if CHIP.of(desk.bench) == "own" else chip
 
 
 def board(desk: Desk) -> None:
@@ -108,9 +117,9 @@ def _numbers(cost: Cost) -> list[str]:
 
 def full_size(desk: Desk) -> None:
     """A layer of full size: its lines, its roofline, and what came of the prediction."""
-    bench, chip, numbers = desk.bench, costing.accelerator_of(desk.bench), TYPE.of(desk.bench)
+    bench, chip, numbers = desk.bench, chip_of(desk), TYPE.of(desk.bench)
     shown = ["all", *["one"] * teaching.is_open(desk, GUESS)]
-    phases = [Phase(PHASES[word], costing.full(bench, word), SYMBOLS[word]) for word in shown]
+    phases = [Phase(PHASES[word], SHORT[word], costing.full(bench, word), SYMBOLS[word]) for word in shown]
     teaching.verdict(desk, GUESS, *_because(desk))
     with st.container(width=760, key="roofline"):
         st.plotly_chart(
@@ -118,8 +127,9 @@ def full_size(desk: Desk) -> None:
             alt=roofline.alt_text(chip, numbers, phases), config=CONFIG,
         )  # fmt: skip
         prose.paragraph(
-            f"Large: all lines one after the other. Small: each line, on the roof of {chip.title}. Left of "
-            f"{show(chip.ridge(numbers))} operations per byte memory sets the time, right of it arithmetic.",
+            "Filled: all lines, one after the other. Open: each line by itself, on the roof of the chosen "
+            f"accelerator. Left of {show(chip.ridge(numbers))} operations per byte memory sets the time, "
+            "right of it arithmetic. The thin roofs are those of the other accelerators.",
             kind="quiet",
         )
         with st.expander("The roofline as a table"):
@@ -154,13 +164,13 @@ def _lines(phase: Phase, chip: Accelerator, numbers: str, *, tokens: int) -> Non
         ]
     )
     kept = "" if phase.name == PHASES["all"] else f", after {tokens - 1:,} that are in the cache"
-    caption = f"{phase.name}{kept}: an estimate for one layer on {chip.title}."
+    caption = f"{phase.name}{kept}: an estimate for one layer. {chip.title}."
     heads = ["line", "operations", "bytes", "operations per byte", "least time", "set by"]
     listing.draw(phase.name, listing.table(caption, heads, rows))
 
 
 def _because(desk: Desk) -> tuple[str, str]:
-    bench, chip, numbers = desk.bench, costing.accelerator_of(desk.bench), TYPE.of(desk.bench)
+    bench, chip, numbers = desk.bench, chip_of(desk), TYPE.of(desk.bench)
     both = [costing.full(bench, word) for word in ("all", "one")]
     operations = [total(costs).operations for costs in both]
     times = [seconds(costs, chip, numbers) for costs in both]
@@ -170,7 +180,7 @@ def _because(desk: Desk) -> tuple[str, str]:
     return right, (
         f"One new token takes {amounts.share(shares[0])} of the operations and {amounts.share(shares[1])} of "
         f"the time: {amounts.duration(times[1])} against {amounts.duration(times[0])}. It makes "
-        f"{per_byte[1]} operations per byte, all tokens {per_byte[0]}; {chip.title} needs "
+        f"{per_byte[1]} operations per byte, all tokens {per_byte[0]}. {chip.title} needs "
         f"{show(chip.ridge(numbers))} to be busy."
     )
 
@@ -209,21 +219,21 @@ def square(desk: Desk) -> None:
 
 
 def memory(desk: Desk) -> None:
-    bench, layer, chip = desk.bench, costing.layer_of(desk.bench), costing.accelerator_of(desk.bench)
+    bench, layer, chip = desk.bench, costing.layer_of(desk.bench), chip_of(desk)
     n = costing.tokens(bench)
     st.header("Memory of the score matrix", anchor=False)
     held = table_bytes(layer, n)
     size = f"{layer.batch} × {layer.n_heads} × {n:,} × {n:,} × {layer.number_bytes}"
+    fills = (
+        f"{chip.title} has {amounts.size(GIGA * chip.memory)}: the table alone would fill it from n = "
+        f"{costing.most_tokens(layer, chip) + 1:,} on. "
+    )
+    if CHIP.of(bench) == "own":
+        fills = ""
     prose.paragraph(
         f"One table of scores for every head and every sequence: batch × heads × n × n × bytes = {size} = "
-        f"{amounts.size(held)}, by estimate. {chip.title} "
-        + (
-            f"has {amounts.size(GIGA * chip.memory)}: the table alone would fill it from n = "
-            f"{costing.most_tokens(layer, chip) + 1:,} on. "
-            if CHIP.of(bench) != "own"
-            else "has the memory that you give it. "
-        )
-        + "Twice the tokens make four times the table. FlashAttention never writes it down."
+        f"{amounts.size(held)}, by estimate. {fills}Twice the tokens make four times the table. "
+        "FlashAttention never writes it down."
     )
 
 

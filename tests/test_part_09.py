@@ -165,8 +165,8 @@ def test_the_table_fits_just_to_the_number_of_tokens_that_is_said():
 
 
 def phases(step: bool = True) -> list[roofline.Phase]:
-    found = [roofline.Phase("All tokens", prefill(LLAMA, 2048), "circle")]
-    return found + [roofline.Phase("One new token", decode(LLAMA, 2048), "diamond")] * step
+    found = [roofline.Phase("All tokens", "all", prefill(LLAMA, 2048), "circle")]
+    return found + [roofline.Phase("One new token", "one new", decode(LLAMA, 2048), "diamond")] * step
 
 
 @pytest.mark.parametrize("chip", ["a100", "own"])
@@ -174,13 +174,13 @@ def phases(step: bool = True) -> list[roofline.Phase]:
 def test_no_point_lies_above_the_roof_and_every_line_lies_on_it(chip, numbers):
     accelerator = ACCELERATORS.get(chip) or own(50, 50, 40, 80)
     drawn = {trace.name: trace for trace in roofline.figure(accelerator, numbers, phases()).data}
-    assert accelerator.title in drawn and roofline.OTHERS in drawn
+    assert list(drawn) == ["others", "chosen", "all, lines", "all, total", "one new, lines", "one new, total"]
     for name, trace in drawn.items():
         for x, y in zip(trace.x, trace.y, strict=True):
             roof = accelerator.roof(numbers, x) / 1e12
-            if "each line" in name or name == accelerator.title:
+            if "lines" in name or name == roofline.CHOSEN:
                 assert y == pytest.approx(roof)
-            elif "together" in name:
+            elif "total" in name:
                 assert y <= roof * (1 + 1e-9)
 
 
@@ -234,3 +234,8 @@ def test_a_single_token_gets_one_before_it():
 )
 def test_amounts_are_written_with_their_units(found, said):
     assert found == said
+
+
+def test_ones_own_accelerator_is_called_so():
+    text = words(page(p9_chip="own", p9_guess="show"))
+    assert "Your accelerator needs 200 to be busy." in text and "would fill it" not in text
