@@ -109,7 +109,7 @@ def _expected(timing: Timing, call: Call) -> float:
 
 
 def _call(way: str, n: int, d: int, clock: Clock) -> float:
-    q, k, v = _inputs(n, d)
+    q, k, v = inputs(n, d)
     start = clock()
     if way == "plain":
         attention(q, k, v)
@@ -119,7 +119,8 @@ def _call(way: str, n: int, d: int, clock: Clock) -> float:
 
 
 @lru_cache(maxsize=len(SIZES) * len(WIDTHS))
-def _inputs(n: int, d: int) -> tuple[Array, Array, Array]:
+def inputs(n: int, d: int) -> tuple[Array, Array, Array]:
+    """Random q, k and v (n, d), the same every time."""
     q, k, v = np.random.default_rng(15).standard_normal((3, n, d))
     return q, k, v
 

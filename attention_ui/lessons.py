@@ -87,6 +87,11 @@ LESSONS = (
         "How is every gradient of attention found, and how do several devices share one calculation?",
         ("mask", "n_q", "n", "d_model", "d_k", "d_v", "tokens"), part=14,
     ),
+    Lesson(
+        "part_15_verify", "Lessons", "15 · Build, verify, profile",
+        "How can you tell that an attention you wrote is right, and what does it take on a real machine?",
+        ("mask", "n", "d_model", "tokens"), part=15,
+    ),
 )  # fmt: skip
 
 
