@@ -73,6 +73,11 @@ LESSONS = (
         ("mask", "n", "d_model", "d_k", "tokens"), part=9,
     ),
     Lesson(
+        "part_11_learning", "Lessons", "11 · Predicting the next token",
+        "How is a guess at the next token scored, and how does a model learn from the score?",
+        ("n", "d_model", "tokens"), part=11,
+    ),
+    Lesson(
         "part_12_decoding", "Lessons", "12 · Prefill, decode, the first token",
         "Why is a prompt read all at once and an answer written one token at a time, with the same numbers?",
         ("n", "d_model", "d_k", "d_v", "tokens"), part=12,
