@@ -98,5 +98,5 @@ def _navigation() -> tuple[Page, Lesson]:
         section: [pages[lesson] for lesson in lessons]
         for section, lessons in groupby(LESSONS, key=lambda lesson: lesson.section)
     }
-    page = st.navigation(sections)
+    page = st.navigation(sections, position="top")
     return page, next((lesson for lesson in LESSONS if pages[lesson] == page), LESSONS[0])
