@@ -20,6 +20,9 @@ KEPT_RUNS = 2  # for which a browser keeps a message that it was told to keep
 OVER = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
 
 
+Kept = tuple[int, ForwardMsg]  # the run in which it was last seen, and the message
+
+
 class PageError(Exception):
     """The app showed an error where a page should be."""
 
@@ -35,7 +38,8 @@ class Tab:
     fragments: dict[str, str] = field(default_factory=dict)  # that hold them, by their ids
     states: dict[str, WidgetState] = field(default_factory=dict)
     board: dict[str, Any] = field(default_factory=dict)  # what the board was last told
-    cached: dict[str, int] = field(default_factory=dict)  # hashes of kept messages, and the run they came in
+    cached: dict[str, Kept] = field(default_factory=dict)  # messages that are kept, by their hashes
+    text: str = ""  # what st.text shows
     session: str = ""
     runs: int = 0
 
@@ -52,21 +56,24 @@ class Tab:
     def take(self, raw: bytes) -> bool:
         """Take one message from the server; True when it ends the run. PageError where one is shown."""
         message = ForwardMsg.FromString(raw)
-        kind = message.WhichOneof("type")
+        if message.WhichOneof("type") == "ref_hash":  # the same as one that was kept
+            _, message = self.cached[message.ref_hash]
         if message.metadata.cacheable:
-            self.cached[message.hash] = self.runs
-        if kind == "ref_hash":
-            self.cached[message.ref_hash] = self.runs
-        elif kind == "new_session":
+            self.cached[message.hash] = (self.runs, message)
+        kind = message.WhichOneof("type")
+        if kind == "new_session":
             self.page = message.new_session.page_script_hash
             self.session = message.new_session.initialize.session_id
         elif kind == "navigation":
+            self.page = message.navigation.page_script_hash
             self.pages = {page.url_pathname: page.page_script_hash for page in message.navigation.app_pages}
         elif kind == "delta" and message.delta.WhichOneof("type") == "new_element":
             self._look_at(message.delta.new_element, message.delta.fragment_id)
         elif kind == "script_finished" and message.script_finished in OVER:
             self.runs += 1
-            self.cached = {name: run for name, run in self.cached.items() if self.runs - run <= KEPT_RUNS}
+            self.cached = {
+                name: kept for name, kept in self.cached.items() if self.runs - kept[0] <= KEPT_RUNS
+            }
             return True
         elif kind == "script_finished" and message.script_finished != ForwardMsg.FINISHED_EARLY_FOR_RERUN:
             raise PageError("the page could not be run")
@@ -77,6 +84,8 @@ class Tab:
         part = getattr(element, kind)
         if kind == "exception" or (kind == "alert" and "went wrong" in part.body):
             raise PageError(f"the page shows an error: {getattr(part, 'message', '') or part.body}")
+        if kind == "text":
+            self.text = part.body
         found = re.match(r"\$\$ID-[0-9a-f]+-(.+)$", str(getattr(part, "id", "")))
         if not found or found[1] == "None":
             return
