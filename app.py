@@ -18,6 +18,7 @@ else:
     app = st.App(
         __file__,
         lifespan=serving.lifespan,
+        routes=serving.routes(),
         middleware=serving.middleware(),
         on_script_error=serving.say_sorry,
     )

@@ -9,14 +9,14 @@ settings. Four things must hold in all of them, and none does by itself:
 - no look-up on the outside network in the middle of serving (a websocket from a foreign page made
   Streamlit ask for its own outer address, and the whole server stood still for 20 s where nothing answers).
 
-`lifespan` sees to the first three when the server starts, `SameOrigin` to the third at every connection.
+`lifespan` sees to the first three when the server starts, `SameOrigin` to the last at every connection.
+Beside them, every start writes its log as JSON lines and counts what `/metrics` tells.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
-import logging
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -25,10 +25,14 @@ from urllib.parse import urlsplit
 import streamlit as st
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import cli_util, config
 from streamlit.runtime import runtime
 from streamlit.web.server import server_util
+
+from attention_ui import metrics
+from attention_ui.observing import Observed, observed, ready, told_metrics
 
 HEAVY = ("numpy", "pandas", "plotly.graph_objects")
 """Modules that every reader needs and that take long to import: read before the first reader comes."""
@@ -48,12 +52,12 @@ async def lifespan(_app: object) -> AsyncIterator[None]:
     config.set_option("runner.postScriptGC", False)
     runtime.MESSAGE_FLUSH_INTERVAL_SECS = REST  # type: ignore[attr-defined]  # it is imported there
     send_small_packets_at_once()
-    write_no_line_for_every_request()
     for name in HEAVY:
         importlib.import_module(name)
     keep_what_is_there()
     open_browser()
-    yield
+    async with observed():
+        yield
 
 
 def listening_sockets() -> Iterator[socket.socket]:
@@ -78,14 +82,6 @@ def send_small_packets_at_once() -> None:
         port.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-def write_no_line_for_every_request() -> None:
-    """Keep requests out of the log: an address holds what its reader typed.
-
-    `uvicorn --no-access-log` says the same, but importing Streamlit takes it back.
-    """
-    logging.getLogger("uvicorn.access").handlers.clear()
-
-
 def keep_what_is_there() -> None:
     """Take all modules and everything else that stays for good out of garbage collection."""
     gc.collect()
@@ -103,13 +99,19 @@ def open_browser() -> None:
 
 def say_sorry(_error: Exception) -> bool:
     """What a reader sees instead of an error: one sentence, and the way on. The log has the details."""
+    metrics.ERRORS.add("page")
     st.error("Something went wrong here. Your numbers are safe in the address bar: reload the page to go on.")
     return True
 
 
 def middleware() -> list[Middleware]:
-    """What stands in front of Streamlit's own routes."""
-    return [Middleware(SameOrigin)]
+    """What stands in front of Streamlit's own routes, outermost first."""
+    return [Middleware(Observed), Middleware(SameOrigin)]
+
+
+def routes() -> list[BaseRoute]:
+    """The addresses that are not pages."""
+    return [Route("/ready", ready), Route("/metrics", told_metrics)]
 
 
 class SameOrigin:

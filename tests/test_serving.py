@@ -117,6 +117,13 @@ def test_the_health_check_answers(server: Server) -> None:
     assert server.health == "ok"
 
 
+def test_it_says_that_it_is_ready_and_what_it_has_counted(server: Server) -> None:
+    with urlopen(f"http://{server.host}/ready", timeout=10) as answer:
+        assert json.loads(answer.read()) == {"ready": True}
+    with urlopen(f"http://{server.host}/metrics", timeout=10) as answer:
+        assert b"attention_sessions_open 0" in answer.read()
+
+
 def test_no_full_garbage_collection_follows_a_change(server: Server) -> None:
     with server.tab() as tab:
         run_once(tab)
