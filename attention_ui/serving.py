@@ -10,7 +10,8 @@ settings. Four things must hold in all of them, and none does by itself:
   Streamlit ask for its own outer address, and the whole server stood still for 20 s where nothing answers).
 
 `lifespan` sees to the first three when the server starts, `SameOrigin` to the last at every connection.
-Beside them, every start writes its log as JSON lines and counts what `/metrics` tells.
+Beside them, every start writes its log as JSON lines, counts what `/metrics` tells, and sends the headers of
+headers.py with every answer.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from streamlit.runtime import runtime
 from streamlit.web.server import server_util
 
 from attention_ui import metrics
+from attention_ui.headers import SecurityHeaders
 from attention_ui.observing import Observed, observed, ready, told_metrics
 
 HEAVY = ("numpy", "pandas", "plotly.graph_objects")
@@ -106,7 +108,7 @@ def say_sorry(_error: Exception) -> bool:
 
 def middleware() -> list[Middleware]:
     """What stands in front of Streamlit's own routes, outermost first."""
-    return [Middleware(Observed), Middleware(SameOrigin)]
+    return [Middleware(SecurityHeaders), Middleware(Observed), Middleware(SameOrigin)]
 
 
 def routes() -> list[BaseRoute]:

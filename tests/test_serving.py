@@ -11,7 +11,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 from starlette.datastructures import Headers
@@ -20,6 +21,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from attention_ui.headers import policy
 from attention_ui.serving import REST, comes_from_here
 
 ROOT = Path(__file__).parent.parent
@@ -122,6 +124,25 @@ def test_it_says_that_it_is_ready_and_what_it_has_counted(server: Server) -> Non
         assert json.loads(answer.read()) == {"ready": True}
     with urlopen(f"http://{server.host}/metrics", timeout=10) as answer:
         assert b"attention_sessions_open 0" in answer.read()
+
+
+def test_every_answer_has_the_security_headers(server: Server) -> None:
+    for path in ("/", "/walkthrough", "/_stcore/health", "/static/no-such-file.js"):
+        try:
+            headers = urlopen(f"http://{server.host}{path}", timeout=10).headers
+        except HTTPError as error:
+            headers = error.headers
+        assert headers["content-security-policy"] == policy()
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+        assert "camera=()" in headers["permissions-policy"]
+
+
+def test_an_upload_without_the_pages_own_token_is_refused(server: Server) -> None:
+    put = Request(f"http://{server.host}/_stcore/upload_file/nobody/x", b"data", method="PUT")
+    with pytest.raises(HTTPError) as refused:
+        urlopen(put, timeout=10)
+    assert refused.value.code == 403
 
 
 def test_no_full_garbage_collection_follows_a_change(server: Server) -> None:
