@@ -1,0 +1,248 @@
+"""The gate: beyond a limit a reader is refused, closed or slowed down, and nobody else is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetState
+
+from attention_core import limits
+from attention_ui import gate
+from attention_ui.gate import Allowance, Gate, closing, is_last, most_readers
+
+STREAM = {"type": "websocket", "path": "/_stcore/stream", "headers": []}
+
+
+def request(told: str = "", path: str = "") -> bytes:
+    """A browser's request for a run; `told` is what a component says, as JSON."""
+    message = BackMsg()
+    message.rerun_script.query_string = path
+    if told:
+        message.rerun_script.widget_states.widgets.append(WidgetState(id="board", json_value=told))
+    return bytes(message.SerializeToString())
+
+
+def finished(how: int = ForwardMsg.FINISHED_SUCCESSFULLY) -> bytes:
+    return bytes(ForwardMsg(script_finished=how).SerializeToString())
+
+
+async def echo(scope: dict, receive, send) -> None:
+    """An app that accepts and then answers every message with the end of a run."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    while (await receive())["type"] == "websocket.receive":
+        await send({"type": "websocket.send", "bytes": finished()})
+
+
+class Browser:
+    """The other end of a websocket that passes the gate."""
+
+    def __init__(self, stands: Gate) -> None:
+        self.told: asyncio.Queue[dict] = asyncio.Queue()
+        self.heard: asyncio.Queue[dict] = asyncio.Queue()
+        self.task = asyncio.ensure_future(stands(STREAM, self.told.get, self.heard.put))
+        self.told.put_nowait({"type": "websocket.connect"})
+
+    async def hear(self) -> dict:
+        return await asyncio.wait_for(self.heard.get(), 5)
+
+    def say(self, data: bytes) -> None:
+        self.told.put_nowait({"type": "websocket.receive", "bytes": data})
+
+    async def reader(self) -> Browser:
+        """Connect and ask for a page."""
+        assert (await self.hear())["type"] == "websocket.accept"
+        self.say(request())
+        assert (await self.hear())["type"] == "websocket.send"
+        return self
+
+    async def leave(self) -> None:
+        self.told.put_nowait({"type": "websocket.disconnect", "code": 1000})
+        await asyncio.wait_for(self.task, 5)
+
+
+async def answered(stands: Gate, path: str, accept: str = "*/*", method: str = "GET") -> tuple[int, bytes]:
+    """Status and body of an answer to a request that is not a websocket; 0 where the app itself answers."""
+    heard: list[dict] = []
+
+    async def send(message: dict) -> None:
+        heard.append(message)
+
+    scope = {"type": "http", "path": path, "method": method, "headers": [(b"accept", accept.encode())]}
+    await stands(scope, asyncio.Queue().get, send)
+    return (heard[0]["status"], heard[1]["body"]) if heard else (0, b"")
+
+
+async def silence(scope: dict, receive, send) -> None:
+    if scope["type"] == "websocket":
+        await echo(scope, receive, send)
+
+
+@pytest.fixture(autouse=True)
+def two_readers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv(gate.SETTING, "2")
+    monkeypatch.setattr(gate, "MOST_SILENT", 2)
+    most_readers.cache_clear()
+    yield
+    most_readers.cache_clear()
+
+
+def test_one_reader_more_than_there_is_room_for_is_refused_until_another_leaves() -> None:
+    async def story() -> None:
+        stands = Gate(echo)
+        first, _second = await Browser(stands).reader(), await Browser(stands).reader()
+        assert await Browser(stands).hear() == {"type": "websocket.close", "code": gate.LATER}
+        await first.leave()
+        await Browser(stands).reader()
+
+    asyncio.run(story())
+
+
+def test_a_full_server_says_so_in_one_sentence_and_answers_everything_else_as_ever() -> None:
+    async def story() -> None:
+        stands = Gate(silence)
+        for _ in range(2):
+            assert await answered(stands, "/walkthrough", "text/html") == (0, b"")
+            await Browser(stands).reader()
+        sentence = "This server is full: 2 readers are using it now. It tries again by itself."
+        status, body = await answered(stands, "/walkthrough", "text/html,*/*")
+        assert status == 503 and sentence.encode() in body
+        status, body = await answered(stands, "/_stcore/host-config")
+        assert status == 503 and json.loads(body) == sentence
+        for path in ("/_stcore/health", "/ready", "/static/js/index.js"):
+            assert await answered(stands, path) == (0, b"")
+
+    asyncio.run(story())
+
+
+def test_two_that_came_before_there_was_a_full_house_are_told_when_they_ask_for_a_page() -> None:
+    async def story() -> None:
+        stands = Gate(echo)
+        late = Browser(stands)
+        assert (await late.hear())["type"] == "websocket.accept"
+        for _ in range(2):
+            await Browser(stands).reader()
+        late.say(request())
+        assert await late.hear() == {"type": "websocket.close", "code": gate.LATER}
+        await asyncio.wait_for(late.task, 5)
+
+    asyncio.run(story())
+
+
+def test_of_too_many_silent_connections_the_first_is_sent_away_and_readers_still_come() -> None:
+    async def story() -> None:
+        stands = Gate(echo)
+        silent = [Browser(stands) for _ in range(5)]
+        for browser in silent:
+            assert (await browser.hear())["type"] == "websocket.accept"
+        for browser in silent[:3]:
+            assert await browser.hear() == {"type": "websocket.close", "code": gate.LATER}
+        await Browser(stands).reader()  # silent at first, too
+        assert (await silent[3].hear())["code"] == gate.LATER
+        assert len(stands.readers) == 1 and len(stands.silent) == 1
+        await silent[4].leave()
+        assert not stands.silent
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("said", ["0", "-1", "many", "", "1.5", "٣"])
+def test_a_number_of_readers_that_makes_no_sense_is_refused(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(gate.SETTING, said)
+    with pytest.raises(ValueError, match=gate.SETTING):
+        most_readers()
+
+
+def bytes_of(data: bytes) -> dict:
+    return {"type": "websocket.receive", "bytes": data}
+
+
+OPS = json.dumps({"ops": {"session": "x", "ops": [[k, "edit", "q", 0, 0, "[{1"] for k in range(500)]}})
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (bytes_of(request()), 0),
+        (bytes_of(request(OPS)), 0),
+        (
+            bytes_of(
+                request(json.dumps({"ops": {"ops": [[1, "paste", "q", 0, 0, "[" * 90_000 + "7" * 9_999]]}}))
+            ),
+            0,
+        ),
+        (bytes_of(request("not JSON")), 0),
+        (bytes_of(request(path="x" * limits.LARGEST_MESSAGE)), gate.TOO_BIG),
+        (bytes_of(request("[" * 100_000)), gate.NOT_ALLOWED),
+        (bytes_of(request('{"a":' * 60 + "1" + "}" * 60)), gate.NOT_ALLOWED),
+        (bytes_of(request("[" + "[]," * 50_000 + "[]]")), gate.NOT_ALLOWED),
+        (bytes_of(request('{"ops":{"ops":[[' + "9" * 5_000 + ',"undo"]]}}')), gate.NOT_ALLOWED),
+        (
+            bytes_of(request('"' + '\\"' * 100_000 + "[" * 60)),
+            0,
+        ),  # one text that does not end: no JSON at all
+        (bytes_of(b"\xff" * 20), gate.NO_MESSAGE),
+        ({"type": "websocket.receive", "text": "hello"}, gate.NOT_BYTES),
+    ],
+)
+def test_what_no_page_sends_closes_the_websocket(message: dict, code: int) -> None:
+    assert closing(message) == code
+
+
+def test_a_closed_message_never_reaches_the_app() -> None:
+    async def story() -> None:
+        browser = await Browser(Gate(echo)).reader()
+        browser.say(b"\xff" * 20)
+        assert await browser.hear() == {"type": "websocket.close", "code": gate.NO_MESSAGE}
+        await asyncio.wait_for(browser.task, 5)
+        assert browser.heard.empty()
+
+    asyncio.run(story())
+
+
+def test_a_run_is_over_when_it_has_finished_or_failed_and_not_when_the_next_has_come() -> None:
+    assert is_last(finished()) and is_last(finished(ForwardMsg.FINISHED_WITH_COMPILE_ERROR))
+    assert is_last(finished(ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY))
+    assert not is_last(finished(ForwardMsg.FINISHED_EARLY_FOR_RERUN))
+    assert not is_last(ForwardMsg(ref_hash="x").SerializeToString()) and not is_last(b"x" * 10_000)
+
+
+def waits(pause: float, work: float, size: int = 3_000, changes: int = 400) -> list[float]:
+    """How long each of many changes is held back, when one follows another after a pause."""
+    now, found = 0.0, []
+    allowance = Allowance(now)
+    for _ in range(changes):
+        found.append(allowance.asked(now, size))
+        now += found[-1]
+        allowance.begins(now)
+        now += work
+        allowance.ends(now)
+        now += pause
+    return found
+
+
+def test_nobody_who_works_with_the_app_is_held_back() -> None:
+    assert max(waits(pause=0.2, work=0.02)) == 0  # five edits a second, on and on
+    assert max(waits(pause=5, work=1.0)) == 0  # on a server that is far too busy
+    assert max(waits(pause=0.03, work=0.03)[:30]) == 0  # keys held down for two seconds
+
+
+@pytest.mark.parametrize("work", [0.001, 0.01, 0.05, 0.3])
+def test_whoever_asks_without_a_pause_gets_a_share_of_the_time(work: float) -> None:
+    held = waits(pause=0, work=work)[100:]
+    assert 0 < max(held) <= limits.LONGEST_WAIT
+    assert work / (work + sum(held) / len(held)) <= limits.SHARE + 0.01
+    assert len(held) / (sum(held) + len(held) * work) <= 1 / limits.EVERY
+
+
+def test_a_megabyte_takes_as_much_as_fifty_small_messages() -> None:
+    small = waits(pause=0, work=0.001, size=0)[100:]
+    large = waits(pause=0, work=0.001, size=limits.LARGEST_MESSAGE)[100:]
+    assert sum(large) > 10 * sum(small) and max(large) == limits.LONGEST_WAIT
