@@ -32,7 +32,7 @@ from streamlit import cli_util, config
 from streamlit.runtime import runtime
 from streamlit.web.server import server_util
 
-from attention_ui import metrics
+from attention_ui import gate, metrics
 from attention_ui.headers import SecurityHeaders
 from attention_ui.observing import Observed, observed, ready, told_metrics
 
@@ -53,6 +53,8 @@ async def lifespan(_app: object) -> AsyncIterator[None]:
     """Around the life of one server: make it quick, then open the reader's browser where there is one."""
     config.set_option("runner.postScriptGC", False)
     runtime.MESSAGE_FLUSH_INTERVAL_SECS = REST  # type: ignore[attr-defined]  # it is imported there
+    gate.most_readers()  # a setting that makes no sense ends the start
+    gate.allow_many_connections()
     send_small_packets_at_once()
     for name in HEAVY:
         importlib.import_module(name)
@@ -108,7 +110,7 @@ def say_sorry(_error: Exception) -> bool:
 
 def middleware() -> list[Middleware]:
     """What stands in front of Streamlit's own routes, outermost first."""
-    return [Middleware(SecurityHeaders), Middleware(Observed), Middleware(SameOrigin)]
+    return [Middleware(SecurityHeaders), Middleware(Observed), Middleware(SameOrigin), Middleware(gate.Gate)]
 
 
 def routes() -> list[BaseRoute]:
