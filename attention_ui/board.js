@@ -100,6 +100,7 @@ function follow(query) {
 
 const BLANK = {
   label: [], size: "", dims: "", role: "plain", kind: "computed", scale: "signed", row_axis: "", col_axis: "",
+  first_row: 1, first_col: 1,
   clipped: [], legend: "", width: 5, reads: [], sums_label: "row sum", notes: {}, meaning: "",
 };
 
@@ -371,10 +372,10 @@ function subscripts(text) {
 }
 
 function drawHeads(figure, grid) {
-  const sides = [[figure.rowHeads, grid.rows, "row"], [figure.colHeads, grid.cols, "column"]];
-  for (const [heads, labels, side] of sides) {
+  const sides = [[figure.rowHeads, grid.rows, "row", grid.first_row], [figure.colHeads, grid.cols, "column", grid.first_col]];
+  for (const [heads, labels, side, first] of sides) {
     heads.forEach((head, at) => {
-      const number = String(at + 1);
+      const number = String(at + first);
       const label = String(labels?.[at] ?? number);
       write(head.firstChild, label);
       write(head.lastChild, label === number ? "" : number);

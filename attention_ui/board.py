@@ -54,6 +54,8 @@ class Grid:
     cols: Sequence[str] = ()
     row_axis: str = ""
     col_axis: str = ""
+    first_row: int = 1  # what its rows and columns are counted from: a part of a matrix keeps its places
+    first_col: int = 1
     exact: Sequence[Sequence[str]] | None = None  # what the editor opens with and what is copied
     levels: Sequence[Sequence[int | None]] | None = None  # theme.levels; None in a cell: no number, hatched
     clipped: Sequence[tuple[int, int]] = ()  # cells beyond the colour range

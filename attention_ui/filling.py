@@ -59,6 +59,7 @@ def scene_of(desk: Desk) -> Scene:
         bench, step_sheet(t, late=LATE.of(bench)), given,
         sizes={"token": n, "query": 1, "key": t},
         named={"token": words, "query": words[t - 1 : t], "key": words[:t], "key_b": words[: t - 1]},
+        starts={"query": t - 1},
         compared=(("k", "k_a", "k_b", "k_t"), ("v", "v_a", "v_b", "output"), ("scores", "scaled")),
     )  # fmt: skip
 

@@ -62,6 +62,8 @@ def grid(scene: Scene, name: str, *, editable: bool = True, title: str = "") -> 
         cols=_edge_labels(scene, line.axes[1]),
         row_axis=_axis(line.axes[0]),
         col_axis=_axis(line.axes[1]),
+        first_row=scene.starts.get(line.axes[0], 0) + 1,
+        first_col=scene.starts.get(line.axes[1], 0) + 1,
         cells=texts.cells,
         exact=[[exact(v) for v in row] for row in numbers.tolist()] if given else None,
         levels=texts.levels,

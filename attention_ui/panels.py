@@ -52,7 +52,8 @@ def _place(scene: Scene, axis: str, at: int) -> str:
     """Where a cell stands, in words: "query 2, cat" or "d_k 1"."""
     if not is_token(axis):
         return f"{axis} {at + 1}"
-    return f"{axis.partition('_')[0]} {at + 1}, {isolated(scene.labels[axis][at])}"
+    position = at + scene.starts.get(axis, 0) + 1
+    return f"{axis.partition('_')[0]} {position}, {isolated(scene.labels[axis][at])}"
 
 
 def choose(bench: Bench) -> None:

@@ -38,6 +38,9 @@ class Scene:
     editable: tuple[str, ...] = ()  # the given matrices that a reader may change
     compared: tuple[tuple[str, ...], ...] = COMPARED  # matrices with one colour range
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # labels for axes of a lesson's own
+    starts: Mapping[str, int] = field(
+        default_factory=dict
+    )  # where an axis begins that is a part of a longer one
     limits: dict[tuple[str, ...], float] = field(default_factory=dict)  # colour ranges found so far
 
     @cached_property
