@@ -73,6 +73,11 @@ LESSONS = (
         ("mask", "n", "d_model", "d_k", "tokens"), part=9,
     ),
     Lesson(
+        "part_10_flash", "Lessons", "10 · FlashAttention, tile by tile",
+        "How can attention be exact without ever holding the whole table of scores?",
+        ("mask", "n_q", "n", "d_k", "d_v", "tokens"), part=10,
+    ),
+    Lesson(
         "part_11_learning", "Lessons", "11 · Predicting the next token",
         "How is a guess at the next token scored, and how does a model learn from the score?",
         ("n", "d_model", "tokens"), part=11,
