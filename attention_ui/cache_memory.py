@@ -73,9 +73,7 @@ def draw(desk: Desk) -> None:
         "With MHA",
         "With MQA",
     )
-    caption = (
-        f"Bytes of K and V for {tokens:,} tokens × {batch} in {NUMBERS[kind].title}, estimated from sizes."
-    )
+    caption = f"K and V, {tokens:,} tokens × {batch}, {NUMBERS[kind].title}, estimated"
     listing.draw("Caches of whole models", listing.table(caption, heads, rows))
     prose.paragraph(f"Sizes of {model.title}: {model.source}.", kind="quiet")
 

@@ -78,6 +78,7 @@ def scene_of(desk: Desk) -> Scene:
             "query": _words(bench, read[-1:]), "key": _words(bench, read),
             **{f"slot_{page + 1}": _words(bench, pool.slots(page)) for page in pool.used},
         },
+        starts={"query": len(read) - 1},
         compared=tuple(_alike(letter, pool) for letter in "kv"),
     )  # fmt: skip
 
@@ -202,7 +203,8 @@ def _table_of_pages(pool: Pool) -> None:
         for name, table in pages.tables.items()
     ]
     free = [str(page + 1) for page in pages.free_pages]
-    caption = f"Block table: the pages of every sequence in order. Free: {', '.join(free) or 'none'}."
+    prose.paragraph(f"Free pages: {', '.join(free) or 'none'}.", kind="quiet")
+    caption = "Block table: pages in order"
     listing.draw(
         "Block table", listing.table(caption, ("Sequence", "Tokens", "Pages", "Shared with others"), rows)
     )
@@ -218,7 +220,7 @@ def _table_of_waste(waste: Waste, longest: int) -> None:
         _waste_row("In pages", waste.stored, waste.paged),
         _waste_row(f"{longest} rows reserved for each", waste.held, waste.contiguous),
     ]
-    caption = "Rows of a key and a value each: what is held, and what is set aside for it."
+    caption = "Rows, each of a key and a value"
     heads = ("", "Rows held", "Room set aside", "Left empty", "Empty part")
     listing.draw("Room left empty", listing.table(caption, heads, rows))
 

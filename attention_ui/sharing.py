@@ -192,5 +192,5 @@ def compare(desk: Desk) -> None:
         )
     heads = ("Key heads", "Numbers in K and V", "In FP16", "Output of the last token", "Farthest from MHA")
     tokens = "1 token" if len(full) == 1 else f"{len(full)} tokens"
-    caption = f"The same X and the same W_Q, {tokens}; bytes are estimated from shapes."
+    caption = f"The same X and W_Q, {tokens}"
     listing.draw("MHA, GQA and MQA", listing.table(caption, heads, rows))
