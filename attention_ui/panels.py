@@ -11,7 +11,7 @@ import streamlit as st
 
 from attention_core.export import to_latex, to_numpy, to_torch
 from attention_core.masks import why
-from attention_core.sheet import work
+from attention_core.sheet import ONE, work
 from attention_ui import figures, prose, tables, words
 from attention_ui.bench import Bench
 from attention_ui.grids import matrices
@@ -38,8 +38,9 @@ def arithmetic(scene: Scene) -> None:
         name, row, column = scene.selected
         line = scene.sheet[name]
         lines = work(scene.sheet, scene.values, name, row, column).latex
-        place = " · ".join(_place(scene, axis, at) for axis, at in zip(line.axes, (row, column), strict=True))
-        prose.paragraph(f"{line.title}, {place}", kind="strong")
+        places = [_place(scene, axis, at) for axis, at in zip(line.axes, (row, column), strict=True)]
+        place = " · ".join(filter(None, places))
+        prose.paragraph(f"{line.title}, {place}" if place else line.title, kind="strong")
         st.latex(r"\begin{aligned}" + r" \\ ".join(lines) + r"\end{aligned}")
         prose.paragraph(line.meaning, kind="quiet")
         if name in ("mask", "masked") and scene.mask is not None:
@@ -49,7 +50,9 @@ def arithmetic(scene: Scene) -> None:
 
 
 def _place(scene: Scene, axis: str, at: int) -> str:
-    """Where a cell stands, in words: "query 2, cat" or "d_k 1"."""
+    """Where a cell stands, in words: "query 2, cat" or "d_k 1"; nothing where there is one only."""
+    if axis == ONE:
+        return ""
     if not is_token(axis):
         return f"{axis} {at + 1}"
     position = at + scene.starts.get(axis, 0) + 1
