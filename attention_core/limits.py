@@ -62,5 +62,6 @@ MOST_READERS = 300  # at once in one process; ATTENTION_MOST_READERS overrides i
 MOST_SILENT = 300  # connections that have not said anything yet
 SHARE = 0.25  # of the time that a server works for one reader who asks without a pause
 AT_A_STRETCH = 4.0  # seconds of such asking that are answered at once
-LONGEST_WAIT = 1.0  # seconds that the next change of such a reader is held back
+LONGEST_WAIT = 3.0  # seconds that the next change of such a reader is held back
+LONGEST_RUN = 10.0  # seconds that it waits for the run before it
 EVERY = 0.04  # seconds between the messages of such a reader

@@ -9,7 +9,9 @@
 | SHARE, AT_A_STRETCH, EVERY | the next message is read later, LONGEST_WAIT seconds at most; none is lost |
 
 The last row is for a reader who asks without a pause. Each has an allowance of time, which fills while the
-server does not work for him and is used up four times as fast while it does.
+server does not work for him and is used up four times as fast while it does. Where it is used up, the next
+message also waits for the run before it, instead of cutting it short; what a page asks for by its own clock
+is left out, because the clock strikes again.
 
 ATTENTION_MOST_READERS sets another number of readers.
 """
@@ -38,6 +40,7 @@ from attention_core.limits import (
     DEEPEST_MESSAGE,
     EVERY,
     LARGEST_MESSAGE,
+    LONGEST_RUN,
     LONGEST_WAIT,
     LONGEST_WHOLE,
     MOST_OPERATIONS,
@@ -156,27 +159,44 @@ class Visit:
     receive: Receive
     send: Send
     allowance: Allowance = field(default_factory=lambda: Allowance(time.monotonic()))
+    idle: asyncio.Event = field(default_factory=asyncio.Event)  # set while no run is on
     opened: bool = False
     spoken: bool = False
     waiting: asyncio.Future[Message] | None = None  # for the first word
+
+    def __post_init__(self) -> None:
+        self.idle.set()
 
     async def received(self) -> Message:
         """The next message for the app; or, where a limit is passed, that the websocket is closed."""
         if not self.opened:
             self.opened = True
             return await self.receive()  # that somebody wants to connect
-        message = await (self.receive() if self.spoken else self._first_word())
-        if message["type"] != "websocket.receive":
-            return message
-        if code := closing(message):
-            return await self._closed(code)
-        if not self.spoken and not self.gate.spoke(self):
-            return await self._closed(LATER)
-        self.spoken = True
-        if wait := self.allowance.asked(time.monotonic(), len(message["bytes"])):
-            await asyncio.sleep(wait)
-        self.allowance.begins(time.monotonic())
-        return message
+        while True:
+            message = await (self.receive() if self.spoken else self._first_word())
+            if message["type"] != "websocket.receive":
+                return message
+            if code := closing(message):
+                return await self._closed(code)
+            if not self.spoken and not self.gate.spoke(self):
+                return await self._closed(LATER)
+            self.spoken = True
+            if await self._taken(message["bytes"]):
+                return message
+
+    async def _taken(self, data: bytes) -> bool:
+        """Hold a message back where there is no time in hand; whether it is handed on."""
+        asked = BackMsg.FromString(data)
+        if self.allowance.asked(time.monotonic(), len(data)):
+            if asked.rerun_script.is_auto_rerun:
+                return False
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.idle.wait(), LONGEST_RUN)
+            await asyncio.sleep(self.allowance.missing(time.monotonic()))
+        if asked.WhichOneof("type") == "rerun_script":
+            self.allowance.begins(time.monotonic())
+            self.idle.clear()
+        return True
 
     async def sent(self, message: Message) -> None:
         """A message to the browser, on its way out."""
@@ -184,6 +204,7 @@ class Visit:
             self.gate.came(self)
         elif message["type"] == "websocket.send" and is_last(message.get("bytes") or b""):
             self.allowance.ends(time.monotonic())
+            self.idle.set()
         await self.send(message)
 
     def send_away(self) -> None:
@@ -219,11 +240,16 @@ class Allowance:
     left: float = AT_A_STRETCH
     at_work: bool = False
 
-    def asked(self, now: float, size: int) -> float:
-        """How long a message of that many bytes, which has just come, has to wait."""
+    def asked(self, now: float, size: int) -> bool:
+        """Whether a message of that many bytes, which has just come, has to wait."""
         self._settle(now)
-        self.left -= EVERY * (1 + size / PIECE)
-        return min(LONGEST_WAIT, max(0.0, -self.left))
+        self.left = max(-LONGEST_WAIT, self.left - EVERY * (1 + size / PIECE))
+        return self.left < 0
+
+    def missing(self, now: float) -> float:
+        """How many seconds it has to wait."""
+        self._settle(now)
+        return max(0.0, -self.left)
 
     def begins(self, now: float) -> None:
         """The server sets to work."""
