@@ -16,6 +16,7 @@ headers.py with every answer.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib
 import socket
@@ -35,6 +36,7 @@ from streamlit.web.server import server_util
 from attention_ui import gate, metrics
 from attention_ui.headers import SecurityHeaders
 from attention_ui.observing import Observed, observed, ready, told_metrics
+from attention_ui.sweeping import sweep
 
 HEAVY = ("numpy", "pandas", "plotly.graph_objects")
 """Modules that every reader needs and that take long to import: read before the first reader comes."""
@@ -61,7 +63,9 @@ async def lifespan(_app: object) -> AsyncIterator[None]:
     keep_what_is_there()
     open_browser()
     async with observed():
+        sweeping = asyncio.create_task(sweep())
         yield
+        sweeping.cancel()
 
 
 def listening_sockets() -> Iterator[socket.socket]:
