@@ -19,6 +19,8 @@ from urllib.request import urlopen
 ROOT = Path(__file__).parent.parent
 UVICORN = "-m uvicorn --no-access-log --ws websockets-sansio --ws-per-message-deflate false --port {port}"
 APP = f"{UVICORN} app:app"
+FORGETFUL = f"{UVICORN} --app-dir benchmarks forgetful_server:app"
+KEPT = 10  # seconds for which the forgetful server keeps the session of a tab that is gone
 FLOOR = f"{UVICORN} --app-dir benchmarks floor_server:app"
 PLAIN_FLOOR = (
     "-m streamlit run --server.headless true --server.port {port} --runner.postScriptGC true "
