@@ -155,7 +155,8 @@ def take_up() -> Desk:
     if desk is None:
         desk = Desk(*from_query(st.query_params.to_dict()))
         st.session_state["desk"] = desk
-    _move(desk, {key: state[key] for key in state if key in CONTROLS or str(key).startswith(choices.KEY)})
+    asked = sorted(key for key in map(str, state) if key.startswith(choices.KEY))
+    _move(desk, {key: state[key] for key in (*CONTROLS, *asked) if key in state})  # Streamlit keeps no order
     take_operations(desk)
     return desk
 
@@ -169,6 +170,8 @@ def hand_out(desk: Desk) -> None:
     """Give every control its value; before any of them is drawn."""
     state = st.session_state.to_dict()
     for key, value in _values(desk):
+        if value != desk.shown.get(key, value):
+            desk.before.setdefault(key, []).append(desk.shown[key])
         if key not in state or state[key] != value:
             st.session_state[key] = value
         desk.shown[key] = value
@@ -183,13 +186,18 @@ def _move(desk: Desk, moved: dict[str, Any]) -> None:
     """Change the bench by every control that no longer shows what it was given.
 
     A browser tells what it remembers of a control that comes back, too: only controls that are on the
-    page count, and a new example overrules them all.
+    page count, and a new example overrules them all. Every message tells all controls, so one that was sent
+    before the browser had the last answer brings old values beside the control that was moved.
     """
+    for key in [key for key in desk.before if key not in moved or moved[key] == desk.shown.get(key)]:
+        del desk.before[key]
     news = {
         key: value
         for key, value in moved.items()
         if value != desk.shown.get(key, value) and is_drawn(desk.bench, key)
     }
+    fresh = {key: value for key, value in news.items() if value not in desk.before.get(key, ())}
+    news = fresh or news
     for key, value in ({"example": news["example"]} if "example" in news else news).items():
         desk.shown[key] = value
         desk.notice = ""

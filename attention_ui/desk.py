@@ -52,8 +52,10 @@ class Desk:
     )  # the matrices on the board: title, rows and columns
     framed: tuple[Bench, str] | None = None  # what the page around the board was last drawn for
     page: str = ""  # the page that is open
+    released: bool = False  # Streamlit no longer holds the query that the page was opened with
     parts: list[str] = field(default_factory=list)  # what follows the board on the page that is open
     shown: dict[str, Any] = field(default_factory=dict)  # what each control was last given
+    before: dict[str, list[Any]] = field(default_factory=dict)  # what the browser may still show instead
     refused: dict[str, tuple[str, Any]] = field(
         default_factory=dict
     )  # a control's sentence, and what it showed before
