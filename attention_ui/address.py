@@ -6,6 +6,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from attention_ui.desk import Desk
+
 _HTML = '<div><button type="button">Copy link</button><span role="status"></span></div>'
 _CSS = """
 div { display: flex; flex-direction: row-reverse; align-items: center; gap: 0.75rem; font: inherit; }
@@ -32,3 +34,17 @@ _address = st.components.v2.component(
 def draw() -> None:
     """Offer the address of the page for copying."""
     _address(key="address", data={"copied": "Link copied.", "failed": "Copy the link from the address bar."})
+
+
+def release(desk: Desk, page: str) -> None:
+    """Have Streamlit in the browser forget the query that a page was opened with, once for each visit.
+
+    It would send that one to a server that starts anew, and everything changed since would be lost. When it
+    knows none, it sends what the address bar holds. The board's program keeps it from emptying that.
+    """
+    if desk.page != page:  # the first run of a page: the program may not be there yet
+        desk.released = False
+    elif not desk.released:
+        if st.query_params:
+            st.query_params.clear()
+        desk.released = True

@@ -24,6 +24,7 @@ export default function board({ data, parentElement, setStateValue, setTriggerVa
   if (!data) { // the element that carries this program stands outside every fragment
     wholePage = () => setTriggerValue("again", true);
     watchLinks();
+    keepAddress();
     return;
   }
   const state = tidy(ArrayBuffer.isView(data) ? JSON.parse(new TextDecoder().decode(data)) : data);
@@ -96,6 +97,19 @@ function follow(query) {
   const search = wanted.toString();
   if (search === now.toString()) return;
   history.replaceState(history.state, "", location.pathname + (search && `?${search}`) + location.hash);
+}
+
+/** Streamlit writes no query into the address; only a change of page makes a history entry.
+
+    It sends a server that has just started the query that it knows, or the one in the address when it knows
+    none. So it is told to know none (address.py), which must not empty the address. */
+function keepAddress() {
+  if (history.pushState.keepsAddress) return;
+  const original = history.pushState;
+  history.pushState = function (state, title, url) {
+    if (new URL(url ?? "", location.href).pathname !== location.pathname) original.call(this, state, title, url);
+  };
+  history.pushState.keepsAddress = true;
 }
 
 const BLANK = {

@@ -25,6 +25,7 @@ def run() -> None:
     page, lesson = _navigation()
     desk = controls.take_up()
     controls.hand_out(desk)
+    address.release(desk, live.page_now())
     desk.page, desk.parts = live.page_now(), []
     desk.framed = controls.framing(desk)
     token = live.desk.set(desk)

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from attention_ui import board, controls
+from attention_ui import address, board, controls
 from attention_ui.desk import Desk
 
 FIRST = "first"
@@ -69,6 +69,7 @@ def _draw(draw: Draw) -> None:
     found = desk.get()
     if found is None:
         found = st.session_state["desk"]
+        address.release(found, page_now())
         controls.take_operations(found)
         if found.framed != controls.framing(found):
             st.rerun()  # which also gives the controls their new values

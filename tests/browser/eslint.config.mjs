@@ -3,7 +3,7 @@
 const browser = [
   "ArrayBuffer", "clearTimeout", "console", "document", "getComputedStyle", "getSelection", "history", "location", "matchMedia",
   "MessageChannel", "navigator", "performance", "queueMicrotask", "requestAnimationFrame", "ResizeObserver", "setTimeout",
-  "TextDecoder", "URLSearchParams", "window",
+  "TextDecoder", "URL", "URLSearchParams", "window",
 ];
 
 export default [
