@@ -121,7 +121,7 @@ def layout_of(desk: Desk) -> list[list[Unit]]:
     if teaching.is_open(desk, GUESS):
         step = [Unit("taken_off", via="× η"), Unit(f"{moved(desk.bench)}_new", via="taken off")]
         after = [Unit("logits_new")] * rows + [Unit("losses_new"), Unit("loss_new", via="average")]
-        lines += [step, after] if rows else [[*step, *after]]
+        lines += [step, after]
     return lines
 
 

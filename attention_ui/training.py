@@ -2,21 +2,23 @@
 
 What is learned follows from the text, the kind of tokens, the layers and the seed alone, all of them in the
 link; the pieces and pauses change no number. Only one session of the server takes a piece at a time, and for
-as long as a piece took, no other begins: however many readers train, they take half of one processor.
+twice as long as a piece took no other begins: however many readers train, they take a third of one processor.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from threading import Lock
-from time import perf_counter
+from time import perf_counter, sleep
 
 from attention_core.language_model import Shape
 from attention_core.learning import Level, Plan, Trainer
 
 PIECE = 0.07  # seconds that a piece aims at; it ends with the step that is then under way
-EVERY = 0.2  # seconds from one piece to the next
+EVERY = 0.5  # seconds from one piece to the next: an edit between them is as quick as ever
 CURVE_EVERY = 1.0  # seconds from one drawing of the curve to the next, while it runs
+REST = 2.0  # times a piece; so long no other begins
+BREATH = 0.001  # seconds between two steps: whoever waits to serve another reader goes first
 LATEST = 20  # steps whose mean loss is told
 WIDTH, CONTEXT = 32, 24
 
@@ -45,7 +47,7 @@ class Asked:
 
 
 class Turns:
-    """Whose turn it is to take a piece: one at a time, with rests as long as the pieces."""
+    """Whose turn it is to take a piece: one at a time, with rests twice as long as the pieces."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -62,7 +64,7 @@ class Turns:
 
     def end(self, seconds: float) -> None:
         """The piece is over; it took so long."""
-        self._free = perf_counter() + seconds
+        self._free = perf_counter() + REST * seconds
         self._lock.release()
 
 
@@ -89,6 +91,7 @@ class Training:
         try:
             self.trainer.step(1)
             while not self.is_over(wanted) and perf_counter() - start < seconds:
+                sleep(BREATH)
                 self.trainer.step(1)
         finally:
             turns.end(perf_counter() - start)

@@ -52,7 +52,7 @@ def test_a_piece_of_the_largest_model_on_the_longest_text_is_short():
     assert min(times) < 0.15
 
 
-def test_one_piece_at_a_time_and_a_rest_as_long_as_the_piece():
+def test_one_piece_at_a_time_and_a_rest_twice_as_long():
     turns = Turns()
     assert turns.begin() and not turns.begin()
     turns.end(0.0)
@@ -62,7 +62,7 @@ def test_one_piece_at_a_time_and_a_rest_as_long_as_the_piece():
     started = perf_counter()
     while not turns.begin():
         assert perf_counter() - started < 5
-    assert perf_counter() - started > 0.03
+    assert perf_counter() - started > 0.08
 
 
 def test_a_piece_that_breaks_off_gives_the_turn_back():
