@@ -71,7 +71,7 @@ def most_readers() -> int:
 
 def sentence() -> str:
     """What the reader is told for whom there is no room."""
-    return f"This server is full: {most_readers()} readers are using it now. It tries again by itself."
+    return f"This server is full. Readers that it takes at once: {most_readers()}. It tries again by itself."
 
 
 class Gate:
@@ -162,6 +162,7 @@ class Visit:
     idle: asyncio.Event = field(default_factory=asyncio.Event)  # set while no run is on
     opened: bool = False
     spoken: bool = False
+    closed: bool = False
     waiting: asyncio.Future[Message] | None = None  # for the first word
 
     def __post_init__(self) -> None:
@@ -199,13 +200,15 @@ class Visit:
         return True
 
     async def sent(self, message: Message) -> None:
-        """A message to the browser, on its way out."""
+        """A message to the browser, on its way out; one to a browser that is gone is nobody's error."""
         if message["type"] == "websocket.accept":
             self.gate.came(self)
         elif message["type"] == "websocket.send" and is_last(message.get("bytes") or b""):
             self.allowance.ends(time.monotonic())
             self.idle.set()
-        await self.send(message)
+        if not self.closed:
+            with suppress(OSError):  # the app is told when it next asks for a message
+                await self.send(message)
 
     def send_away(self) -> None:
         """End the wait for the first word."""
@@ -224,7 +227,9 @@ class Visit:
             return await self._closed(LATER)
 
     async def _closed(self, code: int) -> Message:
-        await self.send({"type": "websocket.close", "code": code})
+        self.closed = True
+        with suppress(OSError):
+            await self.send({"type": "websocket.close", "code": code})
         return {"type": "websocket.disconnect", "code": code}
 
 

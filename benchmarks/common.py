@@ -28,36 +28,68 @@ PLAIN_FLOOR = (
 )
 
 
-@contextmanager
-def serve(command: str) -> Iterator[tuple[str, int]]:
-    """Start a server, wait until it is healthy, give its host and process id, stop it in the end.
+class Server:
+    """A server on a port of its own. What it writes is shown only when something goes wrong."""
 
-    What it writes is shown only when something goes wrong.
-    """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with TemporaryFile("w+") as log:
-        process = subprocess.Popen(
-            [sys.executable, *command.format(port=port).split()],
+    def __init__(self, command: str) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self.host = f"127.0.0.1:{port}"
+        self.words = [sys.executable, *command.format(port=port).split()]
+        self.log = TemporaryFile("w+")  # noqa: SIM115  # as long as the server
+        self.start()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def start(self) -> None:
+        """Start it and wait until it is healthy."""
+        self.process = subprocess.Popen(
+            self.words,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=log,
-            stderr=log,
+            stdout=self.log,
+            stderr=self.log,
         )
         try:
-            wait_until_healthy(f"127.0.0.1:{port}")
-            yield f"127.0.0.1:{port}", process.pid
-        except Exception:
-            log.seek(0)
-            print(log.read()[-4000:], file=sys.stderr)
+            wait_until_healthy(self.host)
+        except TimeoutError:
+            self.stop()
+            self.tell()
             raise
-        finally:
-            process.terminate()
-            try:
-                process.wait(15)
-            except subprocess.TimeoutExpired:
-                process.kill()
+
+    def stop(self) -> None:
+        """Ask it to stop, and see that it does."""
+        self.process.terminate()
+        try:
+            self.process.wait(15)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """Take it away from one moment to the next."""
+        self.process.kill()
+        self.process.wait()
+
+    def tell(self) -> None:
+        """Show the end of what it wrote."""
+        self.log.seek(0)
+        print(self.log.read()[-4000:], file=sys.stderr)
+
+
+@contextmanager
+def serve(command: str) -> Iterator[tuple[str, int]]:
+    """Start a server, give its host and process id, stop it in the end."""
+    server = Server(command)
+    try:
+        yield server.host, server.pid
+    except Exception:
+        server.tell()
+        raise
+    finally:
+        server.stop()
 
 
 def wait_until_healthy(host: str) -> None:

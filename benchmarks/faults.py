@@ -217,10 +217,11 @@ async def come_and_go(place: Place) -> None:
     came = 0
     while place.goes_on:
         with suppress(OSError, ConnectionClosed, InvalidStatus):
-            async with join(place) as socket:
-                await socket.send(Tab(Numbers(came % 50).link).ask(path="walkthrough"))
-                await asyncio.sleep(0.05)
-                came += 1
+            socket = await join(place)
+            await socket.send(Tab(Numbers(came % 50).link).ask(path="walkthrough"))
+            await asyncio.sleep(0.05)
+            socket.transport.abort()
+            came += 1
         await asyncio.sleep(0.05)
     place.seen = f"{came} visitors"
 

@@ -110,7 +110,7 @@ def test_a_full_server_says_so_in_one_sentence_and_answers_everything_else_as_ev
         for _ in range(2):
             assert await answered(stands, "/walkthrough", "text/html") == (0, b"")
             await Browser(stands).reader()
-        sentence = "This server is full: 2 readers are using it now. It tries again by itself."
+        sentence = "This server is full. Readers that it takes at once: 2. It tries again by itself."
         status, body = await answered(stands, "/walkthrough", "text/html,*/*")
         assert status == 503 and sentence.encode() in body
         status, body = await answered(stands, "/_stcore/host-config")
@@ -204,6 +204,21 @@ def test_a_closed_message_never_reaches_the_app() -> None:
         assert await browser.hear() == {"type": "websocket.close", "code": gate.NO_MESSAGE}
         await asyncio.wait_for(browser.task, 5)
         assert browser.heard.empty()
+
+    asyncio.run(story())
+
+
+def test_a_browser_that_is_gone_while_it_is_told_something_is_nobodys_error() -> None:
+    async def story() -> None:
+        told: asyncio.Queue[dict] = asyncio.Queue()
+        for message in ({"type": "websocket.connect"}, bytes_of(request()), {"type": "websocket.disconnect"}):
+            told.put_nowait(message)
+
+        async def send(message: dict) -> None:
+            if message["type"] != "websocket.accept":
+                raise OSError
+
+        await asyncio.wait_for(Gate(echo)(STREAM, told.get, send), 5)
 
     asyncio.run(story())
 
