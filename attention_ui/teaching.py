@@ -42,7 +42,8 @@ def verdict(desk: Desk, guess: Choice, right: str, because: str) -> None:
         )
         return
     opening = {SHOWN: "", right: "As you said: "}.get(answer, "Not so here: ")
-    sentence = f"{opening}{guess.options[right]}. {because}" if right in guess.options else because
+    held = f"{guess.options[right]}. " if right in guess.options else ""
+    sentence = f"{opening}{held}{because}"
     prose.paragraph(f"{sentence[:1].upper()}{sentence[1:]}", kind="strong")
 
 

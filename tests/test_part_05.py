@@ -108,8 +108,8 @@ def test_the_verdict_compares_with_one_head_in_numbers():
 
 
 def test_where_heads_weigh_alike_or_there_is_one_the_output_is_the_same():
-    assert "the same. This is one head." in words(about_heads("1"))
-    assert "the same. All heads give the same weights here" in words(about_heads("4", example="average"))
+    assert "The same. This is one head." in words(about_heads("1"))
+    assert "The same. All heads give the same weights here" in words(about_heads("4", example="average"))
 
 
 @pytest.mark.parametrize(("count", "shared"), SPLITS[1:])
@@ -158,10 +158,10 @@ def test_positions_stand_at_every_size(size, change, kind):
 @each_kind
 def test_a_move_leaves_the_scores_of_relative_positions_alone(kind):
     app = about_positions(kind)
-    verdict = "they change" if kind in positions.ABSOLUTE else "they stay"
+    verdict = "They change" if kind in positions.ABSOLUTE else "They stay"
     assert f"{verdict}. " in words(app)
     left = np.abs(positions_scene(app).values["difference"]).max()
-    assert left > 1 if verdict == "they change" else left < 1e-14
+    assert left > 1 if verdict == "They change" else left < 1e-14
 
 
 def test_the_score_that_changed_most_is_told_with_its_numbers():
@@ -184,17 +184,17 @@ def test_queries_and_keys_in_different_pairings_fail(kind):
 
 def test_without_positions_the_rows_of_the_output_change_places_with_their_tokens():
     app = about_positions("none", "reverse")
-    assert "they change places, too. Nothing says where a token stands." in words(app)
+    assert "They change places, too. Nothing says where a token stands." in words(app)
     values = positions_scene(app).values
     np.testing.assert_allclose(values["output_b"], values["output"][::-1], atol=1e-14)
     for kind in KINDS[1:]:
-        assert "their numbers change. " in words(about_positions(kind, "swap")), kind
+        assert "Their numbers change. " in words(about_positions(kind, "swap")), kind
     assert "Reversed, every pair keeps its distance" in words(about_positions("alibi", "reverse"))
 
 
 def test_a_causal_mask_tells_places_apart_without_any_position():
     app = about_positions("none", "swap", **{"p5.masked": "on"})
-    assert "their numbers change. " in words(app) and "the mask says who comes first" in words(app)
+    assert "Their numbers change. " in words(app) and "the mask says who comes first" in words(app)
     assert failed(app) == []
 
 
