@@ -35,7 +35,7 @@ def curve(losses: Sequence[float], chance: float, *, theme: str = "light") -> go
                 "Loss",
                 [
                     Line("each step", steps, each),
-                    Line(f"mean of {MEAN_OF} steps", steps, even, strong=True),
+                    Line(f"mean of {MEAN_OF}", steps, even, strong=True),
                     Line("equal shares, log V", [1, last], [chance, chance], dash="dash"),
                 ],
                 x_title="step", y_from=(0.0,),
@@ -76,10 +76,9 @@ def maps(weights: Sequence[Array], labels: Sequence[str], *, theme: str = "light
 
 
 def _line(row: int, layer: Array, labels: Sequence[str]) -> str:
-    """The heads of one layer side by side; the first has the tokens beside its rows."""
+    """The heads of one layer side by side; where there is room, only the first shows the tokens."""
     tables = "".join(
-        f"<table><caption>layer {row}, head {head}</caption>"
-        f"{_rows(table, labels if head == 1 else ())}</table>"
+        f"<table><caption>layer {row}, head {head}</caption>{_rows(table, labels)}</table>"
         for head, table in enumerate(layer, 1)
     )
     return f"<div>{tables}</div>"
@@ -87,9 +86,10 @@ def _line(row: int, layer: Array, labels: Sequence[str]) -> str:
 
 def _rows(table: Array, labels: Sequence[str]) -> str:
     steps = level(table, 1.0).tolist()
-    names = [f"<th>{_short(label)}</th>" for label in labels] or [""] * len(steps)
     cells = ["".join(f'<td class="w{step}"></td>' for step in row) for row in steps]
-    return "".join(f"<tr>{name}{row}</tr>" for name, row in zip(names, cells, strict=True))
+    return "".join(
+        f"<tr><th>{_short(label)}</th>{row}</tr>" for label, row in zip(labels, cells, strict=True)
+    )
 
 
 def _short(label: str) -> str:

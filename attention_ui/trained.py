@@ -170,7 +170,7 @@ def show_progress(found: Training, most: int) -> None:
         st.html(learned.maps(weights, labels, theme=theme))
         prose.paragraph(
             f"Weights of the first {len(labels)} tokens of the text: row i looks at itself and at those "
-            "before it. Darker is more, up to 1.",
+            "before it. The stronger the colour, the larger the weight, up to 1.",
             kind="quiet",
         )
 
