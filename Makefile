@@ -13,8 +13,10 @@ PYTHON = $$(for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 run: $(VENV)/ready-to-run
 	$(BIN)/streamlit run app.py
 
+# what needs no browser and no server of its own runs on every core at once
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not browser and not server" -n auto --dist worksteal
+	$(BIN)/python -m pytest -m "browser or server"
 
 lint: $(VENV)/ready-to-test $(VENV)/ready-chromium $(VENV)/ready-npm
 	$(BIN)/ruff check .
