@@ -23,6 +23,7 @@ from websockets.sync.client import ClientConnection, connect
 from attention_ui import log, metrics, observing
 from attention_ui.metrics import Count, Times
 from attention_ui.observing import Session, kind_of, may_read
+from tests.cluster import free_port
 
 ROOT = Path(__file__).parent.parent
 SECRET = "what-a-reader-typed"
@@ -279,7 +280,7 @@ def run_once(tab: ClientConnection, query: str = "") -> str:
 
 @pytest.fixture
 def faulty(tmp_path: Path) -> Iterator[Faulty]:
-    server = Faulty(tmp_path, 8663)
+    server = Faulty(tmp_path, free_port())
     yield server
     if server.process.poll() is None:
         server.process.kill()
@@ -324,7 +325,7 @@ def test_neither_our_metrics_nor_streamlits_are_shown_to_who_comes_through_a_pro
 
 @pytest.mark.server
 def test_metrics_can_be_switched_off(tmp_path: Path) -> None:
-    server = Faulty(tmp_path, 8664, ATTENTION_METRICS="off")
+    server = Faulty(tmp_path, free_port(), ATTENTION_METRICS="off")
     try:
         assert [ask(server.host, path)[0] for path in ("/metrics", "/_stcore/metrics", "/ready")] == [
             404,
