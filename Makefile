@@ -1,7 +1,7 @@
 # make run    sets everything up and opens the app        make lint   style and types
 # make test   sets everything up and runs all tests       make bench  measures what the README promises
 .POSIX:
-.PHONY: run test lint bench clean
+.PHONY: run test lint bench lock audit clean
 
 VENV = .venv
 BIN = $(VENV)/bin
@@ -18,7 +18,7 @@ test: lint
 	$(BIN)/python -m pytest -m "not browser and not server" -n auto --dist worksteal
 	$(BIN)/python -m pytest -m "browser or server"
 
-lint: $(VENV)/ready-to-test $(VENV)/ready-chromium $(VENV)/ready-npm
+lint: $(VENV)/ready-to-test $(VENV)/ready-chromium $(VENV)/ready-npm $(VENV)/ready-haproxy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -30,6 +30,17 @@ bench: $(VENV)/ready-to-test $(VENV)/ready-chromium
 	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/latency.py
 	$(BIN)/python benchmarks/lessons.py
+
+# after a change of requirements*.txt: every package that they need, pinned with its hash, for every platform
+lock: $(VENV)/ready-to-test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	for name in requirements requirements-dev; do $(BIN)/uv pip compile --quiet --universal \
+		--python-version 3.11 --generate-hashes --no-emit-index-url --no-header $$name.txt -o $$name.lock; done
+
+# known weaknesses of those packages; fails where the registry cannot tell
+audit: $(VENV)/ready-to-test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit==2.10.1
+	$(BIN)/pip-audit --strict --disable-pip --require-hashes -r requirements.lock
 
 clean:
 	rm -rf $(VENV) $(NODE) .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -45,12 +56,13 @@ $(BIN)/python:
 		echo "This Python cannot make virtual environments: on Debian or Ubuntu, install python3-venv first."; exit 1; fi; \
 	"$$python" -m venv $(VENV)
 
-$(VENV)/ready-to-run: requirements.txt $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+# every package by its hash: what is installed here is what was tested
+$(VENV)/ready-to-run: requirements.lock $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@touch $@
 
-$(VENV)/ready-to-test: requirements.txt requirements-dev.txt $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+$(VENV)/ready-to-test: requirements-dev.lock $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $(VENV)/ready-to-run $@
 
 # Debian's Chromium where we may install it, Playwright's own elsewhere
@@ -63,6 +75,15 @@ $(VENV)/ready-chromium: $(VENV)/ready-to-test
 	deps=; [ "$$(id -u)" != 0 ] || deps=--with-deps; \
 	$(BIN)/python -m playwright install $$deps chromium && touch $@ \
 	|| echo "Chromium cannot be had here, so the browser tests will be skipped."
+
+# the set-up of deploy/ is really run where HAProxy is
+$(VENV)/ready-haproxy: $(VENV)/ready-to-test
+	@if [ -x /usr/sbin/haproxy ] || command -v haproxy >/dev/null; then touch $@; \
+	elif [ "$$(id -u)" = 0 ] && grep -qs '^ID=debian' /etc/os-release; then \
+		echo "Installing Debian's HAProxy for the tests of deploy/"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends haproxy >/dev/null && touch $@; fi; \
+	[ -e $@ ] || echo "HAProxy cannot be had here, so the tests with several processes will be skipped."
 
 # axe-core checks the pages for readers who cannot see them; eslint checks the board's JavaScript
 $(VENV)/ready-npm: tests/browser/package.json
