@@ -17,6 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Collection
 from math import prod
+from tokenize import TokenError
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,8 @@ WORDS = {
     "∞": np.inf,
     "nan": np.nan,
 }
+HEADER_ERRORS = (ValueError, KeyError, TypeError, SyntaxError, RecursionError, MemoryError, TokenError)
+"""What NumPy raises for headers that are none: it reads them as Python writes a value."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
@@ -104,7 +107,7 @@ def _numbers(name: str, member: str, data: bytes) -> Array:
     try:
         reader = readers[np.lib.format.read_magic(stream)]
         shape, by_columns, kind = reader(stream, max_header_size=LONGEST_HEADER)
-    except (ValueError, KeyError):
+    except HEADER_ERRORS:
         raise ValueError(f"{place} is not an array as NumPy saves it; nothing was loaded") from None
     if kind.hasobject or kind.kind not in "iufb":
         raise ValueError(

@@ -219,3 +219,10 @@ def test_a_long_or_strange_file_name_is_shortened():
     with pytest.raises(ValueError) as error:
         read_npz("a\n\u202e" + "b" * 300, b"", NAMES)
     assert len(str(error.value)) < 140 and "\n" not in str(error.value) and "\u202e" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "header", ["{'descr': '<f8', \x00", "(" * 900, "{'descr': ", "lambda: 0", "1" * 1_500]
+)
+def test_a_header_that_python_itself_cannot_read_is_refused_in_a_sentence(header):
+    refused(zipped(scores=array_file(header)), "is not an array as NumPy saves it")
