@@ -9,6 +9,7 @@ its edge, growing it again shows them. Cells without an edit follow the example'
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -43,12 +44,20 @@ FIRST = next(iter(EXAMPLES))
 OPEN = MaskSpec("none")
 
 
+CHOICE = re.compile(r"p\d{1,2}\.[a-z_]{1,16}", re.ASCII)  # what a lesson asks: "p5.heads"
 SIDES = ("n_q", "n_k", "d_model", "d_k", "d_v")
 BOUNDS = {
     **dict.fromkeys(SIDES, (1, LARGEST_SIDE)),
     "seed": (0, LARGEST_SEED),
     "large": (LARGEST_SIDE + 1, LARGEST_MAP),
     "step": (1, len(STEPS)),
+}
+WORDS = {
+    "example": tuple(EXAMPLES),
+    "way": ("x", "qkv"),
+    "view": ("steps", "all"),
+    "panel": ("none", "heat", "tables", "code", "large"),
+    "ranges": ("shared", "each"),
 }
 
 
@@ -84,11 +93,19 @@ class Bench:
             value = getattr(self, name)
             if not (isinstance(value, int) and low <= value <= high):
                 raise ValueError(f"{name} has to be a whole number from {low} to {high}, not {value!r}")
+        for name, words in WORDS.items():
+            if getattr(self, name) not in words:
+                raise ValueError(f"{name} has to be one of {', '.join(words)}")
+        factor = isinstance(self.scaling, int | float) and abs(self.scaling) <= LARGEST_NUMBER
+        if not factor and self.scaling not in ("sqrt", "none"):
+            raise ValueError("scaling has to be sqrt, none or a number")
         if len(self.tokens) > MOST_TOKENS or max(map(len, self.tokens), default=0) > LONGEST_TOKEN:
             raise ValueError(f"there can be {MOST_TOKENS} tokens of {LONGEST_TOKEN} letters at most")
         longest = max(map(len, self.choices.values()), default=0)
         if len(self.choices) > MOST_CHOICES or longest > LONGEST_CHOICE:
             raise ValueError(f"there can be {MOST_CHOICES} choices of {LONGEST_CHOICE} letters at most")
+        if not all(CHOICE.fullmatch(name) and value.isprintable() for name, value in self.choices.items()):
+            raise ValueError("a choice has a name like p5.heads, and letters that can be seen")
         if len(self.text) > LONGEST_TEXT:
             raise ValueError(f"a text can have {LONGEST_TEXT} letters at most, not {len(self.text)}")
 

@@ -35,6 +35,7 @@ from attention_ui.tokens import join_tokens, split_tokens
 
 BOARD = "board"  # the key of the board's component
 TEXTS = ("tokens", "factor", "text")  # controls in which anything can be typed
+LONGEST_REASON = 250  # letters
 OWN_SCALE = 0.5  # what "a number" starts from
 SIZES = {
     "n": "Sequence length n",
@@ -205,7 +206,8 @@ def _move(desk: Desk, moved: dict[str, Any]) -> None:
         try:
             changed = _changed(desk.bench, key, value)
         except ValueError as reason:
-            sentence = f"{str(reason)[:1].upper()}{str(reason)[1:].rstrip('.')}. Nothing was changed."
+            said = str(reason)[:LONGEST_REASON].rstrip(".")
+            sentence = f"{said[:1].upper()}{said[1:]}. Nothing was changed."
             if key in TEXTS:
                 desk.refused[key] = (sentence, CONTROLS[key].read(desk.bench))
             else:  # no control offers it: a message made by hand
@@ -218,7 +220,10 @@ def _move(desk: Desk, moved: dict[str, Any]) -> None:
 
 def _changed(bench: Bench, key: str, value: Any) -> Bench | tuple[Bench, str]:
     """The bench after a control was moved. Raises ValueError for what the bench cannot hold."""
-    return CONTROLS[key].write(bench, value) if key in CONTROLS else choices.moved(bench, key, value)
+    try:
+        return CONTROLS[key].write(bench, value) if key in CONTROLS else choices.moved(bench, key, value)
+    except (KeyError, TypeError, OverflowError, AttributeError):  # no control gives such a value
+        raise ValueError(f"{key} cannot be that") from None
 
 
 def is_drawn(bench: Bench, key: str) -> bool:

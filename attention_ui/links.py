@@ -26,17 +26,12 @@ from attention_core.masks import MaskSpec
 from attention_core.numbers import exact, parse_number
 from attention_core.steps import STEPS
 from attention_ui import bits
-from attention_ui.bench import BOUNDS, EDITABLE, FIRST, Bench, Edits, opened
+from attention_ui.bench import BOUNDS, CHOICE, EDITABLE, FIRST, WORDS, Bench, Edits, opened
 from attention_ui.texts import read_linked, write_linked
 from attention_ui.tokens import join_tokens, split_tokens
 
-VIEWS = ("steps", "all")
-WAYS = ("x", "qkv")
-PANELS = ("none", "heat", "tables", "code", "large")
-RANGES = ("shared", "each")
 LARGE = BOUNDS["large"]
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")  # of a matrix, on whatever page
-CHOICE = re.compile(r"p\d{1,2}\.[a-z_]{1,16}")  # what a lesson asks: "p5.heads"
 SHOWN = 24  # letters of a wrong value that are quoted back
 
 
@@ -97,12 +92,12 @@ def _size(name: str, field: str) -> Parameter:
     return Parameter(name, field, _whole(1, LARGEST_SIDE), str, f"a whole number from 1 to {LARGEST_SIDE}")
 
 
-def _choice(name: str, words: tuple[str, ...]) -> Parameter:
-    return Parameter(name, name, _word(words), str, " or ".join(words))
+def _choice(name: str) -> Parameter:
+    return Parameter(name, name, _word(WORDS[name]), str, " or ".join(WORDS[name]))
 
 
 PARAMETERS = (
-    _choice("way", WAYS),
+    _choice("way"),
     _size("nq", "n_q"),
     _size("nk", "n_k"),
     _size("dm", "d_model"),
@@ -113,10 +108,10 @@ PARAMETERS = (
     Parameter("scale", "scaling", _read_scaling, _write_scaling, "sqrt, none or a number"),
     Parameter("mask", "mask", MaskSpec.from_text, MaskSpec.to_text, "a mask"),
     Parameter("against", "against", MaskSpec.from_text, MaskSpec.to_text, "a mask"),
-    _choice("view", VIEWS),
+    _choice("view"),
     Parameter("step", "step", _whole(1, len(STEPS)), str, f"a whole number from 1 to {len(STEPS)}"),
-    _choice("panel", PANELS),
-    _choice("ranges", RANGES),
+    _choice("panel"),
+    _choice("ranges"),
     Parameter("large", "large", _whole(*LARGE), str, f"a whole number from {LARGE[0]} to {LARGE[1]}"),
     Parameter("cell", "selected", _read_cell, _write_cell, "a matrix, a row and a column"),
     Parameter("text", "text", read_linked, write_linked, "a text short enough for a link"),
@@ -194,7 +189,7 @@ def _read_edits(name: str, code: str) -> Edits:
     edits = bits.unpack(code, *EDITS[name])
     if any(abs(value) > LARGEST_NUMBER for cells in edits.values() for value in cells.values()):
         raise ValueError(f"it holds a number larger than {exact(LARGEST_NUMBER)}")
-    return edits
+    return {matrix: cells for matrix, cells in edits.items() if cells}
 
 
 def _read(parameter: Parameter, text: str, problems: list[str]) -> Any:

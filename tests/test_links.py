@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from attention_core.examples import EXAMPLES
 from attention_core.masks import MaskSpec
-from attention_ui.bench import FIRST, FROM_X, Bench, numbers, opened, shape, with_edit, with_sizes
-from attention_ui.links import PANELS, from_query, to_query
+from attention_ui.bench import FIRST, FROM_X, WORDS, Bench, numbers, opened, shape, with_edit, with_sizes
+from attention_ui.links import from_query, to_query
 from attention_ui.scene import scene
 
 
@@ -46,7 +46,7 @@ def benches(draw: st.DrawFn) -> Bench:
         against=draw(st.sampled_from([MaskSpec("none"), MaskSpec("padding", length=1, side="left")])),
         view=draw(st.sampled_from(["steps", "all"])),
         step=draw(st.integers(1, 8)),
-        panel=draw(st.sampled_from(PANELS)),
+        panel=draw(st.sampled_from(WORDS["panel"])),
         selected=draw(st.sampled_from([None, ("weights", 0, 3), ("q", 15, 15)])),
     )
     for name in draw(st.lists(st.sampled_from(FROM_X), max_size=4)):

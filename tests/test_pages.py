@@ -12,11 +12,11 @@ from streamlit.testing.v1 import AppTest
 from attention_core.examples import EXAMPLES
 from attention_core.masks import MASKS
 from attention_core.steps import STEPS
-from attention_ui.bench import givens, numbers, opened
+from attention_ui.bench import WORDS, givens, numbers, opened
 from attention_ui.desk import Desk
 from attention_ui.grids import grid
 from attention_ui.lessons import LESSONS
-from attention_ui.links import PANELS, to_query
+from attention_ui.links import to_query
 from attention_ui.scene import scene
 
 ROOT = Path(__file__).parent.parent
@@ -84,7 +84,7 @@ def test_every_step_says_what_it_is(way, step):
     assert f"Step {step} of 8 · {STEPS[step - 1].title}" in words(app)
 
 
-@pytest.mark.parametrize("panel", PANELS)
+@pytest.mark.parametrize("panel", WORDS["panel"])
 @pytest.mark.parametrize(
     "query",
     [
