@@ -54,6 +54,7 @@ STREAM, HOST_CONFIG = "/_stcore/stream", "/_stcore/host-config"
 PIECE = 20_000  # bytes
 SHORT = 100  # bytes; the message that a run has finished is shorter
 NO_MESSAGE, NOT_BYTES, NOT_ALLOWED, TOO_BIG, LATER = 1002, 1003, 1008, 1009, 1013  # why a websocket is closed
+LONGEST_SILENCE = 1.0  # seconds from a request to the first word of its run
 MOST_BRACKETS = 4 * MOST_OPERATIONS
 DIGITS = re.compile(rb"\d{%d}" % (LONGEST_WHOLE + 1))
 BRACKET = re.compile(rb"[\[\]{}]")
@@ -164,6 +165,7 @@ class Visit:
     spoken: bool = False
     closed: bool = False
     waiting: asyncio.Future[Message] | None = None  # for the first word
+    unanswered: float | None = None  # since when a run is asked for of which nothing has been told
 
     def __post_init__(self) -> None:
         self.idle.set()
@@ -188,6 +190,7 @@ class Visit:
     async def _taken(self, data: bytes) -> bool:
         """Hold a message back where there is no time in hand; whether it is handed on."""
         asked = BackMsg.FromString(data)
+        self._give_up()
         if self.allowance.asked(time.monotonic(), len(data)):
             if asked.rerun_script.is_auto_rerun:
                 return False
@@ -195,9 +198,20 @@ class Visit:
                 await asyncio.wait_for(self.idle.wait(), LONGEST_RUN)
             await asyncio.sleep(self.allowance.missing(time.monotonic()))
         if asked.WhichOneof("type") == "rerun_script":
-            self.allowance.begins(time.monotonic())
+            self.unanswered = time.monotonic()
+            self.allowance.begins(self.unanswered)
             self.idle.clear()
         return True
+
+    def _give_up(self) -> None:
+        """No longer count a run of which nothing was told: it was asked of a server that knows no such part.
+
+        Streamlit drops what is meant for a part of a page that a new server has not drawn yet, in silence.
+        """
+        if self.unanswered is not None and time.monotonic() - self.unanswered > LONGEST_SILENCE:
+            self.unanswered = None
+            self.allowance.never_was()
+            self.idle.set()
 
     async def sent(self, message: Message) -> None:
         """A message to the browser, on its way out; one to a browser that is gone is nobody's error."""
@@ -206,6 +220,7 @@ class Visit:
         elif message["type"] == "websocket.send" and is_last(message.get("bytes") or b""):
             self.allowance.ends(time.monotonic())
             self.idle.set()
+        self.unanswered = None
         if not self.closed:
             with suppress(OSError):  # the app is told when it next asks for a message
                 await self.send(message)
@@ -264,6 +279,10 @@ class Allowance:
     def ends(self, now: float) -> None:
         """The work is done."""
         self._settle(now)
+        self.at_work = False
+
+    def never_was(self) -> None:
+        """There was no work after all, so it took no time."""
         self.at_work = False
 
     def _settle(self, now: float) -> None:

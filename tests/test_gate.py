@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -13,7 +14,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 from attention_core import limits
 from attention_ui import gate
-from attention_ui.gate import Allowance, Gate, closing, is_last, most_readers
+from attention_ui.gate import Allowance, Gate, Visit, closing, is_last, most_readers
 
 STREAM = {"type": "websocket", "path": "/_stcore/stream", "headers": []}
 
@@ -303,3 +304,21 @@ def test_a_megabyte_takes_as_much_as_fifty_small_messages() -> None:
     small = waits(pause=0, work=0.001, size=0)[100:]
     large = waits(pause=0, work=0.001, size=limits.LARGEST_MESSAGE)[100:]
     assert sum(large) > 10 * sum(small) and max(large) <= limits.LONGEST_WAIT
+
+
+def test_a_run_that_never_begins_holds_nobody_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(gate, "time", SimpleNamespace(monotonic=lambda: now))
+
+    async def nothing(*_: object) -> dict:
+        return {}
+
+    async def talk() -> float:
+        nonlocal now
+        visit = Visit(Gate(silence), nothing, nothing)
+        await visit._taken(request())
+        now = 20.0  # nothing was told of that run: the server does not know the part it was meant for
+        await visit._taken(request())
+        return visit.allowance.left
+
+    assert asyncio.run(talk()) > 0
