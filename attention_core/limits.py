@@ -64,4 +64,5 @@ SHARE = 0.25  # of the time that a server works for one reader who asks without 
 AT_A_STRETCH = 4.0  # seconds of such asking that are answered at once
 LONGEST_WAIT = 3.0  # seconds that the next change of such a reader is held back
 LONGEST_RUN = 10.0  # seconds that it waits for the run before it
+MOST_WAITING = 500  # messages of such a reader that are held back, and twice LARGEST_MESSAGE altogether
 EVERY = 0.04  # seconds between the messages of such a reader

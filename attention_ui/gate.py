@@ -6,6 +6,7 @@
 | MOST_SILENT | the websocket that has been silent longest is closed; whoever asks for a page is not silent |
 | LARGEST_MESSAGE | the websocket is closed (1009) before anything is made of the message |
 | DEEPEST_MESSAGE, LONGEST_WHOLE | the websocket is closed (1008): no component tells such a value |
+| MOST_WAITING | the websocket is closed (1008) where so many messages wait |
 | SHARE, AT_A_STRETCH, EVERY | the next message is read later, LONGEST_WAIT seconds at most; none is lost |
 
 The last row is for a reader who asks without a pause. Each has an allowance of time, which fills while the
@@ -20,45 +21,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate
 
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from attention_core.limits import (
-    AT_A_STRETCH,
-    DEEPEST_MESSAGE,
-    EVERY,
-    LARGEST_MESSAGE,
-    LONGEST_RUN,
-    LONGEST_WAIT,
-    LONGEST_WHOLE,
-    MOST_OPERATIONS,
-    MOST_READERS,
-    MOST_SILENT,
-    SHARE,
-)
+from attention_core.limits import LONGEST_RUN, MOST_READERS, MOST_SILENT
+from attention_ui.allowance import Allowance
+from attention_ui.wire import GONE, LATER, NOT_ALLOWED, Wire, closing, is_last
 
 SETTING = "ATTENTION_MOST_READERS"
 STREAM, HOST_CONFIG = "/_stcore/stream", "/_stcore/host-config"
-PIECE = 20_000  # bytes
-SHORT = 100  # bytes; the message that a run has finished is shorter
-NO_MESSAGE, NOT_BYTES, NOT_ALLOWED, TOO_BIG, LATER = 1002, 1003, 1008, 1009, 1013  # why a websocket is closed
 LONGEST_SILENCE = 1.0  # seconds from a request to the first word of its run
-MOST_BRACKETS = 4 * MOST_OPERATIONS
-DIGITS = re.compile(rb"\d{%d}" % (LONGEST_WHOLE + 1))
-BRACKET = re.compile(rb"[\[\]{}]")
-STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)  # the last one may be left open
 
 
 @cache
@@ -102,7 +82,7 @@ class Gate:
             await receive()
             await send({"type": "websocket.close", "code": LATER})
             return
-        visit = Visit(self, receive, send)
+        visit = Visit(self, Wire(receive), send)
         try:
             await self.app(scope, visit.received, visit.sent)
         finally:
@@ -157,14 +137,14 @@ class Visit:
     """One websocket on its way through the gate."""
 
     gate: Gate
-    receive: Receive
+    wire: Wire
     send: Send
     allowance: Allowance = field(default_factory=lambda: Allowance(time.monotonic()))
     idle: asyncio.Event = field(default_factory=asyncio.Event)  # set while no run is on
     opened: bool = False
     spoken: bool = False
     closed: bool = False
-    waiting: asyncio.Future[Message] | None = None  # for the first word
+    sent_away: bool = False
     unanswered: float | None = None  # since when a run is asked for of which nothing has been told
 
     def __post_init__(self) -> None:
@@ -174,9 +154,11 @@ class Visit:
         """The next message for the app; or, where a limit is passed, that the websocket is closed."""
         if not self.opened:
             self.opened = True
-            return await self.receive()  # that somebody wants to connect
+            return await self.wire.receive()  # that somebody wants to connect
         while True:
-            message = await (self.receive() if self.spoken else self._first_word())
+            message = await self.wire.next()
+            if self.sent_away:
+                return await self._closed(LATER)
             if message["type"] != "websocket.receive":
                 return message
             if code := closing(message):
@@ -184,8 +166,11 @@ class Visit:
             if not self.spoken and not self.gate.spoke(self):
                 return await self._closed(LATER)
             self.spoken = True
-            if await self._taken(message["bytes"]):
-                return message
+            if not await self._taken(message["bytes"]):
+                continue
+            if self.wire.is_flooded:
+                return await self._closed(NOT_ALLOWED)
+            return GONE if self.wire.gone else message
 
     async def _taken(self, data: bytes) -> bool:
         """Hold a message back where there is no time in hand; whether it is handed on."""
@@ -194,14 +179,18 @@ class Visit:
         if self.allowance.asked(time.monotonic(), len(data)):
             if asked.rerun_script.is_auto_rerun:
                 return False
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.idle.wait(), LONGEST_RUN)
-            await asyncio.sleep(self.allowance.missing(time.monotonic()))
+            await self.wire.listen(self._time_in_hand())
         if asked.WhichOneof("type") == "rerun_script":
             self.unanswered = time.monotonic()
             self.allowance.begins(self.unanswered)
             self.idle.clear()
         return True
+
+    async def _time_in_hand(self) -> None:
+        """Until the run that is on is over, and then until there is time in hand."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.idle.wait(), LONGEST_RUN)
+        await asyncio.sleep(self.allowance.missing(time.monotonic()))
 
     def _give_up(self) -> None:
         """No longer count a run of which nothing was told: it was asked of a server that knows no such part.
@@ -226,107 +215,13 @@ class Visit:
                 await self.send(message)
 
     def send_away(self) -> None:
-        """End the wait for the first word."""
+        """Wait no longer for the first word."""
         self.gate.silent.pop(self, None)
-        if self.waiting is not None:
-            self.waiting.cancel()
-
-    async def _first_word(self) -> Message:
-        self.waiting = asyncio.ensure_future(self.receive())
-        try:
-            return await asyncio.shield(self.waiting)
-        except asyncio.CancelledError:
-            if not self.waiting.cancelled():  # the server stops, and everybody goes
-                self.waiting.cancel()
-                raise
-            return await self._closed(LATER)
+        self.sent_away = True
+        self.wire.hang_up()
 
     async def _closed(self, code: int) -> Message:
         self.closed = True
         with suppress(OSError):
             await self.send({"type": "websocket.close", "code": code})
         return {"type": "websocket.disconnect", "code": code}
-
-
-@dataclass
-class Allowance:
-    """Seconds that one reader has in hand.
-
-    They grow by one a second, up to AT_A_STRETCH. Each message takes EVERY of them, and as much again for
-    each PIECE of it; while the server works for this reader, 1 / SHARE of them go in a second.
-    """
-
-    at: float
-    left: float = AT_A_STRETCH
-    at_work: bool = False
-
-    def asked(self, now: float, size: int) -> bool:
-        """Whether a message of that many bytes, which has just come, has to wait."""
-        self._settle(now)
-        self.left = max(-LONGEST_WAIT, self.left - EVERY * (1 + size / PIECE))
-        return self.left < 0
-
-    def missing(self, now: float) -> float:
-        """How many seconds it has to wait."""
-        self._settle(now)
-        return max(0.0, -self.left)
-
-    def begins(self, now: float) -> None:
-        """The server sets to work."""
-        self._settle(now)
-        self.at_work = True
-
-    def ends(self, now: float) -> None:
-        """The work is done."""
-        self._settle(now)
-        self.at_work = False
-
-    def never_was(self) -> None:
-        """There was no work after all, so it took no time."""
-        self.at_work = False
-
-    def _settle(self, now: float) -> None:
-        grown = (now - self.at) * (1 - self.at_work / SHARE)
-        self.left = max(-LONGEST_WAIT, min(AT_A_STRETCH, self.left + grown))
-        self.at = now
-
-
-def is_last(data: bytes) -> bool:
-    """Whether a message says that a run is over, and not just left for the next one."""
-    if len(data) > SHORT:
-        return False
-    told = ForwardMsg.FromString(data)
-    early = told.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
-    return told.WhichOneof("type") == "script_finished" and not early
-
-
-def closing(message: Message) -> int:
-    """Why a message closes the websocket that it came by; 0 where it does not."""
-    data: bytes = message.get("bytes") or b""
-    if len(data) > LARGEST_MESSAGE:
-        return TOO_BIG
-    if message.get("text") is not None:
-        return NOT_BYTES
-    try:
-        asked = BackMsg.FromString(data)
-    except Exception:  # Streamlit would write the whole error into the log
-        return NO_MESSAGE
-    if data.count(b"[") + data.count(b"{") <= DEEPEST_MESSAGE and not DIGITS.search(data):
-        return 0  # there is nothing in it that would have to be looked into
-    return NOT_ALLOWED if any(map(_is_forged, _told(asked))) else 0
-
-
-def _told(message: BackMsg) -> Iterator[bytes]:
-    """What components tell, as JSON."""
-    for state in message.rerun_script.widget_states.widgets:
-        yield (state.json_value or state.json_trigger_value).encode()
-
-
-def _is_forged(text: bytes) -> bool:
-    """Whether JSON holds lists too deep within lists, very many of them, or too long a whole number."""
-    outside = STRING.sub(b"", text)
-    brackets = BRACKET.findall(outside)
-    if len(brackets) > MOST_BRACKETS or DIGITS.search(outside):
-        return True
-    depths = accumulate(1 if bracket in b"[{" else -1 for bracket in brackets)
-    return max(depths, default=0) > DEEPEST_MESSAGE

@@ -209,7 +209,7 @@ async def _pour(place: Place, make: Callable[[Tab, int], bytes], query: str = ""
                 sent += 1
         reading.cancel()
         socket.transport.abort()
-    place.seen = f"{sent} sent, {answered} answered"
+    place.seen = f"{sent} sent, {answered} answered" + (", then closed" if place.goes_on else "")
 
 
 async def come_and_go(place: Place) -> None:

@@ -40,7 +40,7 @@ from attention_core.learning import Trainer
 from attention_core.masks import MASKS, MaskSpec, allowed
 from attention_core.numbers import parse_block, parse_number
 from attention_core.uploads import read_csv, read_npz
-from attention_ui import bits, board, controls, gate
+from attention_ui import bits, board, controls, wire
 from attention_ui.bench import EDITABLE, Bench, givens, opened, with_edit, with_sizes
 from attention_ui.desk import Desk
 from attention_ui.links import EDITS, PARAMETERS, from_query, to_query
@@ -287,7 +287,7 @@ def a_text(text: str) -> None:
 
 
 def a_message(text: str) -> None:
-    if gate.closing({"type": "websocket.receive", "bytes": frame(text)}):
+    if wire.closing({"type": "websocket.receive", "bytes": frame(text)}):
         return
     state = BidiComponentSerde(default={"ops": None}).deserialize(text)
     desk = Desk(with_edit(opened("seed"), "q", 0, 0, 0.5), session="mine")
@@ -314,7 +314,7 @@ def a_table(data: bytes) -> None:
 
 
 def a_frame(data: bytes) -> None:
-    assert gate.closing({"type": "websocket.receive", "bytes": data}) in (0, 1002, 1003, 1008, 1009)
+    assert wire.closing({"type": "websocket.receive", "bytes": data}) in (0, 1002, 1003, 1008, 1009)
 
 
 TARGETS = (

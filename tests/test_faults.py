@@ -51,6 +51,12 @@ def beside(server: Server, fault: faults.Fault, many: int = 0, seconds: float = 
     return tally, place.seen
 
 
+async def nobody(server: Server) -> None:
+    """Wait until no session is open."""
+    while await faults.sessions(Place(server.host, 0, 0)):
+        await asyncio.sleep(0.1)
+
+
 def test_messages_of_two_megabytes_close_the_connection_that_they_came_by(server):
     _, seen = beside(server, faults.big)
     assert seen.endswith("closed with [1009]") and not seen.startswith("0 ")
@@ -69,6 +75,12 @@ def test_sliders_moved_by_hand_make_no_matrix_larger(server):
 @pytest.mark.parametrize("fault", [faults.flood, faults.flood_of_pages, faults.slow, faults.come_and_go])
 def test_the_others_go_on_beside_one_who_never_pauses(server, fault):
     beside(server, fault)
+    asyncio.run(asyncio.wait_for(nobody(server), 10))  # nothing of it goes on
+
+
+def test_a_flood_ends_with_the_connection_that_it_came_by(server):
+    _, seen = beside(server, faults.flood)
+    assert seen.endswith("then closed")
 
 
 @pytest.mark.parametrize("fault", [faults.silent_sockets, faults.silent_websockets])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 from attention_core import limits
-from attention_ui import gate
+from attention_ui import gate, wire
 from attention_ui.gate import Allowance, Gate, Visit, closing, is_last, most_readers
 
 STREAM = {"type": "websocket", "path": "/_stcore/stream", "headers": []}
@@ -98,7 +99,7 @@ def test_one_reader_more_than_there_is_room_for_is_refused_until_another_leaves(
     async def story() -> None:
         stands = Gate(echo)
         first, _second = await Browser(stands).reader(), await Browser(stands).reader()
-        assert await Browser(stands).hear() == {"type": "websocket.close", "code": gate.LATER}
+        assert await Browser(stands).hear() == {"type": "websocket.close", "code": wire.LATER}
         await first.leave()
         await Browser(stands).reader()
 
@@ -130,7 +131,7 @@ def test_two_that_came_before_there_was_a_full_house_are_told_when_they_ask_for_
         for _ in range(2):
             await Browser(stands).reader()
         late.say(request())
-        assert await late.hear() == {"type": "websocket.close", "code": gate.LATER}
+        assert await late.hear() == {"type": "websocket.close", "code": wire.LATER}
         await asyncio.wait_for(late.task, 5)
 
     asyncio.run(story())
@@ -143,9 +144,9 @@ def test_of_too_many_silent_connections_the_first_is_sent_away_and_readers_still
         for browser in silent:
             assert (await browser.hear())["type"] == "websocket.accept"
         for browser in silent[:3]:
-            assert await browser.hear() == {"type": "websocket.close", "code": gate.LATER}
+            assert await browser.hear() == {"type": "websocket.close", "code": wire.LATER}
         await Browser(stands).reader()  # silent at first, too
-        assert (await silent[3].hear())["code"] == gate.LATER
+        assert (await silent[3].hear())["code"] == wire.LATER
         assert len(stands.readers) == 1 and len(stands.silent) == 1
         await silent[4].leave()
         assert not stands.silent
@@ -181,17 +182,17 @@ OPS = json.dumps({"ops": {"session": "x", "ops": [[k, "edit", "q", 0, 0, "[{1"] 
             0,
         ),
         (bytes_of(request("not JSON")), 0),
-        (bytes_of(request(path="x" * limits.LARGEST_MESSAGE)), gate.TOO_BIG),
-        (bytes_of(request("[" * 100_000)), gate.NOT_ALLOWED),
-        (bytes_of(request('{"a":' * 60 + "1" + "}" * 60)), gate.NOT_ALLOWED),
-        (bytes_of(request("[" + "[]," * 50_000 + "[]]")), gate.NOT_ALLOWED),
-        (bytes_of(request('{"ops":{"ops":[[' + "9" * 5_000 + ',"undo"]]}}')), gate.NOT_ALLOWED),
+        (bytes_of(request(path="x" * limits.LARGEST_MESSAGE)), wire.TOO_BIG),
+        (bytes_of(request("[" * 100_000)), wire.NOT_ALLOWED),
+        (bytes_of(request('{"a":' * 60 + "1" + "}" * 60)), wire.NOT_ALLOWED),
+        (bytes_of(request("[" + "[]," * 50_000 + "[]]")), wire.NOT_ALLOWED),
+        (bytes_of(request('{"ops":{"ops":[[' + "9" * 5_000 + ',"undo"]]}}')), wire.NOT_ALLOWED),
         (
             bytes_of(request('"' + '\\"' * 100_000 + "[" * 60)),
             0,
         ),  # one text that does not end: no JSON at all
-        (bytes_of(b"\xff" * 20), gate.NO_MESSAGE),
-        ({"type": "websocket.receive", "text": "hello"}, gate.NOT_BYTES),
+        (bytes_of(b"\xff" * 20), wire.NO_MESSAGE),
+        ({"type": "websocket.receive", "text": "hello"}, wire.NOT_BYTES),
     ],
 )
 def test_what_no_page_sends_closes_the_websocket(message: dict, code: int) -> None:
@@ -202,7 +203,7 @@ def test_a_closed_message_never_reaches_the_app() -> None:
     async def story() -> None:
         browser = await Browser(Gate(echo)).reader()
         browser.say(b"\xff" * 20)
-        assert await browser.hear() == {"type": "websocket.close", "code": gate.NO_MESSAGE}
+        assert await browser.hear() == {"type": "websocket.close", "code": wire.NO_MESSAGE}
         await asyncio.wait_for(browser.task, 5)
         assert browser.heard.empty()
 
@@ -292,12 +293,42 @@ def test_without_time_in_hand_a_run_is_not_cut_short_and_the_pages_clock_is_left
             browser.say(clock.SerializeToString())
         browser.say(request(path="next"))
         await browser.hear()
-        await asyncio.sleep(0.2)
-        visit.allowance.left = 0.0
+        async with asyncio.timeout(limits.LONGEST_WAIT + 2):
+            while "next" not in told:
+                await asyncio.sleep(0.05)
         await browser.leave()
         return told
 
     assert asyncio.run(story()) == ["long", "over", "next"]
+
+
+def test_whoever_goes_away_takes_along_what_was_still_waiting() -> None:
+    async def story(messages: int, leaves: bool) -> tuple[list[str], dict]:
+        told: list[str] = []
+
+        async def app(scope: dict, receive, send) -> None:
+            await receive()
+            await send({"type": "websocket.accept"})
+            while (message := await receive())["type"] == "websocket.receive":
+                told.append(BackMsg.FromString(message["bytes"]).rerun_script.query_string)
+                await send({"type": "websocket.send", "bytes": finished()})
+
+        browser = await Browser(Gate(app)).reader()
+        next(iter(browser.gate.readers)).allowance.left = -3.0
+        for number in range(messages):
+            browser.say(request(path=str(number)))
+        if leaves:
+            await browser.leave()
+            return told, {}
+        heard = await browser.hear()
+        await asyncio.wait_for(browser.task, 5)
+        return told, heard
+
+    began = time.monotonic()
+    assert asyncio.run(story(100, leaves=True)) == ([""], {})
+    told, heard = asyncio.run(story(limits.MOST_WAITING + 10, leaves=False))
+    assert told == [""] and heard == {"type": "websocket.close", "code": wire.NOT_ALLOWED}
+    assert time.monotonic() - began < 3
 
 
 def test_a_megabyte_takes_as_much_as_fifty_small_messages() -> None:

@@ -56,7 +56,7 @@ def test_figures_and_colours_know_no_streamlit(name: str) -> None:
 
 def test_only_serving_and_what_it_puts_in_front_know_the_server() -> None:
     knowing = {path.name for path in MODULES if "starlette" in packages(path)}
-    assert knowing == {"serving.py", "headers.py", "observing.py", "gate.py"}
+    assert knowing == {"serving.py", "headers.py", "observing.py", "gate.py", "wire.py"}
 
 
 def test_every_module_begins_with_what_it_is_about() -> None:
