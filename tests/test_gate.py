@@ -286,6 +286,7 @@ def test_without_time_in_hand_a_run_is_not_cut_short_and_the_pages_clock_is_left
         await browser.hear()
         visit = next(iter(browser.gate.readers))
         visit.allowance.left = -0.1
+        visit.lately.extend([time.monotonic()] * 40)  # and many came lately
         clock = BackMsg()
         clock.rerun_script.is_auto_rerun = True
         clock.rerun_script.query_string = "clock"
@@ -314,7 +315,9 @@ def test_whoever_goes_away_takes_along_what_was_still_waiting() -> None:
                 await send({"type": "websocket.send", "bytes": finished()})
 
         browser = await Browser(Gate(app)).reader()
-        next(iter(browser.gate.readers)).allowance.left = -3.0
+        visit = next(iter(browser.gate.readers))
+        visit.allowance.left = -3.0
+        visit.lately.extend([time.monotonic()] * 40)
         for number in range(messages):
             browser.say(request(path=str(number)))
         if leaves:
