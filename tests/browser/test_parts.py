@@ -1,0 +1,43 @@
+"""Every part of the series in a real browser, on a telephone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from test_app import APP, settled
+
+from attention_ui.lessons import LESSONS
+
+PARTS = [lesson for lesson in LESSONS if lesson.part]
+each_part = pytest.mark.parametrize("slug", [lesson.slug for lesson in PARTS])
+
+
+@pytest.fixture
+def part(serve: Callable[..., Any], visit: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that opens a part by its link and waits for its board."""
+
+    def open_page(slug: str, *, own: bool = False, **options: Any) -> Any:
+        opened = visit(f"{serve(APP, own=own).url}/{slug}", **options)
+        opened.page.get_by_role("grid").first.wait_for()
+        settled(opened.page)
+        return opened
+
+    return open_page
+
+
+@each_part
+def test_a_part_never_scrolls_sideways_on_a_telephone(part, slug):
+    page = part(slug, width=360, height=780, touch=True).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    wide = page.evaluate(
+        """() => [...document.querySelectorAll('.stMain *')].filter(e => {
+          const box = e.getBoundingClientRect();
+          if (box.right <= 361 || box.width === 0) return false;
+          for (let at = e; at; at = at.parentElement)
+            if (['auto', 'scroll', 'hidden', 'clip'].includes(getComputedStyle(at).overflowX)) return false;
+          return true;
+        }).map(e => `${e.tagName} ${e.className}`)"""
+    )
+    assert wide == []
