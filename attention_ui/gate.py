@@ -23,7 +23,6 @@ import asyncio
 import os
 import sys
 import time
-from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -39,7 +38,6 @@ from attention_ui.wire import GONE, LATER, NOT_ALLOWED, Wire, closing, is_last
 
 SETTING = "ATTENTION_MOST_READERS"
 STREAM, HOST_CONFIG = "/_stcore/stream", "/_stcore/host-config"
-MANY_LATELY, LATELY = 40, 2.0  # nobody is held back who sends fewer messages than that in so many seconds
 LONGEST_SILENCE = 1.0  # seconds from a request to the first word of its run
 
 
@@ -147,7 +145,6 @@ class Visit:
     spoken: bool = False
     closed: bool = False
     sent_away: bool = False
-    lately: deque[float] = field(default_factory=lambda: deque(maxlen=MANY_LATELY))  # when messages came
     unanswered: float | None = None  # since when a run is asked for of which nothing has been told
 
     def __post_init__(self) -> None:
@@ -179,10 +176,7 @@ class Visit:
         """Hold a message back where there is no time in hand; whether it is handed on."""
         asked = BackMsg.FromString(data)
         self._give_up()
-        now = time.monotonic()
-        self.lately.append(now)
-        hurried = len(self.lately) == MANY_LATELY and now - self.lately[0] < LATELY
-        if self.allowance.asked(now, len(data)) and hurried:
+        if self.allowance.asked(time.monotonic(), len(data)):
             if asked.rerun_script.is_auto_rerun:
                 return False
             await self.wire.listen(self._time_in_hand())

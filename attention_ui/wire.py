@@ -22,7 +22,6 @@ from attention_core.limits import (
     MOST_WAITING,
 )
 
-SHORT = 100  # bytes; the message that a run has finished is shorter
 NO_MESSAGE, NOT_BYTES, NOT_ALLOWED, TOO_BIG, LATER = 1002, 1003, 1008, 1009, 1013  # why a websocket is closed
 MOST_BRACKETS = 4 * MOST_OPERATIONS
 DIGITS = re.compile(rb"\d{%d}" % (LONGEST_WHOLE + 1))
@@ -92,9 +91,10 @@ class Wire:
 
 
 def is_last(data: bytes) -> bool:
-    """Whether a message says that a run is over, and not just left for the next one."""
-    if len(data) > SHORT:
-        return False
+    """Whether a message says that a run is over, and not just left for the next one.
+
+    It names every part of the page that ran, so its length says nothing.
+    """
     told = ForwardMsg.FromString(data)
     early = told.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
     return told.WhichOneof("type") == "script_finished" and not early
