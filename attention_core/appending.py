@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from attention_core.operations import Array, Operation
+from attention_core.operations import FREE, Array, Operation
 from attention_core.worked import Work, taken
 from attention_core.written import Show
 
@@ -42,7 +42,7 @@ def appended(past: int) -> Operation:
         "torch.cat([{0}, {1}], dim=-2)",
         ("rows " + " ".join(map(str, [*range(past), -1])), f"at {past} 0"),
         work,
-        lambda shapes: 0,
+        FREE,
     )
 
 
@@ -67,5 +67,5 @@ def one_under_another(rows: int) -> Operation:
         f"torch.cat([{', '.join(places)}], dim=-2)",
         tuple(f"at {row} 0" for row in range(rows)),
         work,
-        lambda shapes: 0,
+        FREE,
     )

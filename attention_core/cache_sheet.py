@@ -9,19 +9,14 @@ counts what it takes to read them back).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
-import numpy as np
-
-from attention_core.operations import KEEP, MATMUL, Array, Operation
+from attention_core.appending import appended
+from attention_core.operations import KEEP, MATMUL
 from attention_core.rows import taken_rows
 from attention_core.sheet import Given, Sheet, Stage, given, mark, stage
 from attention_core.sheets import ATTENTION, W_K, W_Q, W_V, X
-from attention_core.worked import Work
-from attention_core.written import Show, cell, tex
 
 # fmt: off
 _KEPT_SAYS = (
@@ -55,45 +50,6 @@ LOOKS = {
 }
 WORDS = {"k": "key", "v": "value"}
 # fmt: on
-
-
-@cache
-def under(rows: int) -> Operation:
-    """The operation that puts one row under `rows` rows of another matrix."""
-
-    def compute(above: Array, below: Array) -> Array:
-        if (above.shape[-2], below.shape[-2]) != (rows, 1) or above.shape[-1] != below.shape[-1]:
-            raise ValueError(f"{above.shape} and {below.shape} are not {rows} rows and 1 of one width")
-        return np.concatenate([above, below], axis=-2)
-
-    def work(
-        inputs: Sequence[Any],
-        i: int,
-        j: int,
-        show: Show,
-        *,
-        name: str = "",
-        titles: Sequence[str] = ("the rows above", "the row below"),
-        symbols: Sequence[str] = ("A", "B"),
-        **_: Any,
-    ) -> Work:
-        which, row = (0, i) if i < rows else (1, 0)
-        value = show(float(inputs[which][row, j]))
-        return Work(
-            f"row {row + 1}, column {j + 1} of {titles[which]}: {value}",
-            (f"{name} &= {cell(symbols[which], row, j)}", f"&= {tex(value)}"),
-        )
-
-    return Operation(
-        f"a row under {rows} others",
-        compute,
-        r"\begin{{bmatrix}}{0}\\ {1}\end{{bmatrix}}",
-        "np.concatenate([{0}, {1}], axis=-2)",
-        "torch.cat([{0}, {1}], dim=-2)",
-        ("cell", f"at {rows} 0"),
-        work,
-        lambda shapes: 0,
-    )
 
 
 @cache
@@ -135,7 +91,7 @@ def _cached(letter: str, t: int) -> tuple[Stage, Stage]:
         f"key d_{letter}",
         0,
     )
-    operation, inputs = (under(t - 1), f"{letter}_b {letter}_a") if t > 1 else (KEEP, f"{letter}_a")
+    operation, inputs = (appended(t - 1), f"{letter}_b {letter}_a") if t > 1 else (KEEP, f"{letter}_a")
     return (
         stage(new, MATMUL, f"x_a w_{letter}", (_ADDED_SAYS[0].format(word), _ADDED_SAYS[1])),
         stage(whole, operation, inputs, (_CACHE_SAYS[0].format(word), _CACHE_SAYS[1])),

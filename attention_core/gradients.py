@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from attention_core.fitting import leading_axes, numbers, settings, with_shared_heads
 from attention_core.gradient_sheet import gradient_sheet
 from attention_core.operations import Array
-from attention_core.sheet import Sheet, run
+from attention_core.sheet import Sheet, between, follow, run
 
 STEP = 1e-5
 
@@ -118,18 +118,10 @@ def by_differences(
     Only the stages between the line and the target are worked out again, with the line a little changed. A
     cell of −∞ cannot be changed by a little: its gradient is 0. Raises KeyError for a line that is not there.
     """
-    names = [line.name for line in sheet]
-    for wanted in (name, target):
-        if wanted not in names:
-            raise KeyError(wanted)
-    after = names[names.index(name) + 1 : names.index(target) + 1]
-    between = [stage for stage in sheet.stages if stage.name in after]
+    stages = between(sheet, name, target)
 
     def loss(changed: Array) -> float:
-        lines = {**values, name: changed}
-        for stage in between:
-            inputs = [lines[n] for n in (*stage.inputs, *((stage.aside,) if stage.aside else ()))]
-            lines[stage.name] = stage.operation.compute(*inputs)
+        lines = follow(stages, {**values, name: changed})
         return float(np.sum(lines[d_target] * lines[target]))
 
     with np.errstate(all="ignore"):

@@ -14,6 +14,7 @@ from functools import cache
 from attention_core.head_choices import Heads, Mistake
 from attention_core.heads import join
 from attention_core.multi_head import Positions
+from attention_core.naming import numbered_mark, numbered_symbol
 from attention_core.position_sheets import alibi_lines, angle_lines, distance_lines, turned_stage
 from attention_core.projections import (
     NARROW,
@@ -25,7 +26,7 @@ from attention_core.projections import (
     projection_lines,
     whole,
 )
-from attention_core.sheet import Lines, Mark, Sheet, Stage, given, mark, stage
+from attention_core.sheet import Lines, Sheet, Stage, given, mark, stage
 from attention_core.sheets import Scaling, X, attention_sheet
 
 OUTPUT = Line("output", "O", mark("O"), "Output")
@@ -166,8 +167,8 @@ def _numbered(line: Stage, number: int, names: Mapping[str, str]) -> Stage:
     return replace(
         line,
         name=f"{line.name}_{number}",
-        symbol=_symbol(line.symbol, number),
-        mark=_mark(line.mark, number),
+        symbol=numbered_symbol(line.symbol, number),
+        mark=numbered_mark(line.mark, number),
         title=_title(line.title, number),
         inputs=tuple(names.get(name, f"{name}_{number}") for name in line.inputs),
         aside=line.aside and f"{line.aside}_{number}",
@@ -181,20 +182,6 @@ def _transposed(line: Stage, number: int, names: Mapping[str, str], heads: Heads
     if heads.pairing is None:
         return made
     return replace(made, symbol=rf"\widetilde{{K_{{{number}}}}}^\top", mark=mark("K", str(number), "~⊤"))
-
-
-def _symbol(symbol: str, number: int) -> str:
-    r"""S becomes S_{1}, S_{\text{scaled}} S_{\text{scaled},1} and K^\top K_{1}^\top."""
-    base, hat, power = symbol.partition("^")
-    numbered = f"{base[:-1]},{number}}}" if base.endswith("}") else f"{base}_{{{number}}}"
-    return numbered + hat + power
-
-
-def _mark(pieces: Mark, number: int) -> Mark:
-    """The same for the plain pieces of a symbol."""
-    sub = next((text for text, place in pieces if place == "sub"), "")
-    sup = next((text for text, place in pieces if place == "sup"), "")
-    return mark(pieces[0][0], f"{sub}, {number}" if sub else str(number), sup)
 
 
 def _title(title: str, head: int, shared: bool = False) -> str:

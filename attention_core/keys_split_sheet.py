@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attention_core.merging import LOG_ADD, LOG_SUM, PART, TIMES_FIRST
+from attention_core.naming import numbered_mark, numbered_symbol
 from attention_core.operations import ADD, KEEP
 from attention_core.rows import taken_rows
 from attention_core.sharding import of_keys, ranges
 from attention_core.sharding_sheets import device_part, devices_left
-from attention_core.sheet import Given, Mark, Sheet, Stage, mark, stage
+from attention_core.sheet import Given, Sheet, Stage, mark, stage
 from attention_core.sheets import ATTENTION
 
 RULE = next(line for line in ATTENTION.given if line.is_rule)
@@ -83,8 +84,8 @@ def _device_lines(device: int, rows: tuple[int, ...]) -> Iterator[Stage]:
         yield replace(
             line,
             name=f"{line.name}_{device}",
-            symbol=_symbol(line.symbol, device),
-            mark=_mark(line.mark, device),
+            symbol=numbered_symbol(line.symbol, device),
+            mark=numbered_mark(line.mark, device),
             title=f"{line.title}, device {device}",
             inputs=tuple(name if name in shared else f"{name}_{device}" for name in line.inputs),
             axes=tuple(f"key_{device}" if axis == "key" else axis for axis in line.axes),
@@ -134,21 +135,9 @@ def _rule(device: int) -> Given:
     return replace(
         RULE,
         name=f"mask_{device}",
-        symbol=_symbol(RULE.symbol, device),
-        mark=_mark(RULE.mark, device),
+        symbol=numbered_symbol(RULE.symbol, device),
+        mark=numbered_mark(RULE.mark, device),
         title=f"{RULE.title}, device {device}",
         axes=("query", f"key_{device}"),
         step=0,
     )
-
-
-def _symbol(symbol: str, number: int) -> str:
-    base, hat, power = symbol.partition("^")
-    numbered = f"{base[:-1]},{number}}}" if base.endswith("}") else f"{base}_{{{number}}}"
-    return numbered + hat + power
-
-
-def _mark(pieces: Mark, number: int) -> Mark:
-    sub = next((text for text, place in pieces if place == "sub"), "")
-    sup = next((text for text, place in pieces if place == "sup"), "")
-    return mark(pieces[0][0], f"{sub}, {number}" if sub else str(number), sup)

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from attention_core import worked
-from attention_core.operations import MATMUL, Array, Operation, Shape, operation, per_cell
+from attention_core.operations import FREE, MATMUL, Array, Operation, Shape, operation, per_cell
 from attention_core.worked import Work
-from attention_core.written import Show, cell, tex, wrapped
+from attention_core.written import Show, tex, wrapped
 
 
 @cache
@@ -27,26 +27,12 @@ def one_row(row: int) -> Operation:
             raise ValueError(f"there is no row {row + 1} in {a.shape}")
         return a[..., row : row + 1, :]
 
-    def work(
-        inputs: Sequence[Any],
-        i: int,
-        j: int,
-        show: Show,
-        *,
-        name: str = "",
-        titles: Sequence[str] = ("the matrix",),
-        symbols: Sequence[str] = ("A",),
-        **_: Any,
-    ) -> Work:
-        value = show(float(inputs[0][row, j]))
-        return Work(
-            f"row {row + 1}, column {j + 1} of {titles[0]}: {value}",
-            (f"{name} &= {cell(symbols[0], row, j)}", f"&= {tex(value)}"),
-        )
+    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
+        return worked.taken(inputs, 0, row, j, show, **names)
 
     code = f"{{0}}[..., {row}:{row + 1}, :]"
     shown = rf"\text{{{{row {row + 1} of }}}}{{0}}"
-    return Operation("one row", compute, shown, code, code, (f"at 0 {row}",), work, lambda _: 0)
+    return Operation("one row", compute, shown, code, code, (f"at 0 {row}",), work, FREE)
 
 
 @cache

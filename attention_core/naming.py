@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attention_core.operations import Operation
-from attention_core.sheet import Given, Mark, Stage
+from attention_core.sheet import Given, Mark, Stage, mark
 
 
 @dataclass(frozen=True)
@@ -93,3 +93,17 @@ class Symbol:
     plain: str = ""
     sub: str = ""
     sup: str = ""
+
+
+def numbered_symbol(symbol: str, number: int) -> str:
+    r"""S becomes S_{1}, S_{\text{scaled}} S_{\text{scaled},1} and K^\top K_{1}^\top."""
+    base, hat, power = symbol.partition("^")
+    numbered = f"{base[:-1]},{number}}}" if base.endswith("}") else f"{base}_{{{number}}}"
+    return numbered + hat + power
+
+
+def numbered_mark(pieces: Mark, number: int) -> Mark:
+    """The same for the plain pieces of a symbol."""
+    sub = next((text for text, place in pieces if place == "sub"), "")
+    sup = next((text for text, place in pieces if place == "sup"), "")
+    return mark(pieces[0][0], f"{sub}, {number}" if sub else str(number), sup)

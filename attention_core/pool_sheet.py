@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from attention_core.cache_sheet import LOOKS, WORDS
-from attention_core.operations import MATMUL, Array, Operation
+from attention_core.operations import FREE, MATMUL, Array, Operation
 from attention_core.page_moves import Pool, Row
 from attention_core.sheet import Sheet, Stage, given, mark, stage
 from attention_core.sheets import ATTENTION, W_K, W_Q, W_V, X
-from attention_core.worked import Work
-from attention_core.written import Show, cell, tex
+from attention_core.worked import Work, taken
+from attention_core.written import Show
 
 SOURCES = ("a", "b")  # the endings of what is made of x and of others
 BELONG = {"a": "A’s tokens", "b": "the other tokens"}
@@ -61,24 +61,9 @@ def gathered(rows: tuple[Row, ...]) -> Operation:
             raise ValueError("there are not so many rows")
         return np.stack([parts[which][..., row, :] for which, row in rows], axis=-2)
 
-    def work(
-        inputs: Sequence[Any],
-        i: int,
-        j: int,
-        show: Show,
-        *,
-        name: str = "",
-        titles: Sequence[str] = (),
-        symbols: Sequence[str] = (),
-        **_: Any,
-    ) -> Work:
+    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
         which, row = rows[i]
-        value, title = show(float(inputs[which][row, j])), titles[which] if titles else "the matrix"
-        symbol = symbols[which] if symbols else "A"
-        return Work(
-            f"row {row + 1}, column {j + 1} of {title}: {value}",
-            (f"{name} &= {cell(symbol, row, j)}", f"&= {tex(value)}"),
-        )
+        return taken(inputs, which, row, j, show, **names)
 
     listed = ", ".join(f"{{{which}}}[..., {row}, :]" for which, row in rows)
     shown = r"\\ ".join(rf"\text{{{{row {row + 1} of }}}}{{{which}}}" for which, row in rows)
@@ -90,7 +75,7 @@ def gathered(rows: tuple[Row, ...]) -> Operation:
         f"torch.stack([{listed}], dim=-2)",
         tuple(_pattern(rows, which) for which in range(many)),
         work,
-        lambda shapes: 0,
+        FREE,
     )
 
 

@@ -6,7 +6,7 @@ same sheet, so a stage is described in exactly one place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -177,18 +177,34 @@ def run(sheet: Sheet, given: Mapping[str, ArrayLike]) -> dict[str, NDArray[Any]]
     missing = [line.name for line in sheet.given if line.name not in given]
     if missing:
         raise ValueError(f"the sheet also needs {', '.join(missing)}")
-    values: dict[str, NDArray[Any]] = {line.name: _copied(line, given[line.name]) for line in sheet.given}
-    with np.errstate(all="ignore"):
-        for stage in sheet.stages:
-            inputs = [values[name] for name in (*stage.inputs, *((stage.aside,) if stage.aside else ()))]
-            try:
-                values[stage.name] = np.asarray(stage.operation.compute(*inputs))
-            except ValueError as error:
-                shapes = " and ".join(f"{name} {values[name].shape}" for name in stage.inputs)
-                raise ValueError(f"{stage.name} cannot be made from {shapes}") from error
+    values = follow(sheet.stages, {line.name: _copied(line, given[line.name]) for line in sheet.given})
     for value in values.values():
         value.flags.writeable = False
     return values
+
+
+def follow(stages: Iterable[Stage], values: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The values with every stage worked out from those before it. Raises ValueError as run does."""
+    lines = dict(values)
+    with np.errstate(all="ignore"):
+        for stage in stages:
+            inputs = [lines[name] for name in (*stage.inputs, *((stage.aside,) if stage.aside else ()))]
+            try:
+                lines[stage.name] = np.asarray(stage.operation.compute(*inputs))
+            except ValueError as error:
+                shapes = " and ".join(f"{name} {lines[name].shape}" for name in stage.inputs)
+                raise ValueError(f"{stage.name} cannot be made from {shapes}") from error
+    return lines
+
+
+def between(sheet: Sheet, name: str, target: str) -> list[Stage]:
+    """The stages after a line up to another one. Raises KeyError for a line that is not there."""
+    names = [line.name for line in sheet]
+    for wanted in (name, target):
+        if wanted not in names:
+            raise KeyError(wanted)
+    after = names[names.index(name) + 1 : names.index(target) + 1]
+    return [stage for stage in sheet.stages if stage.name in after]
 
 
 def _copied(line: Given, value: ArrayLike) -> NDArray[Any]:

@@ -22,7 +22,7 @@ from attention_core.gradient_sheet import gradient_sheet
 from attention_core.gradients import STEP
 from attention_core.numbers import exact
 from attention_core.operations import KEEP, Array, operation, per_cell, same_matrix
-from attention_core.sheet import Sheet, Stage, given, mark, stage
+from attention_core.sheet import Sheet, Stage, between, follow, given, mark, stage
 from attention_core.worked import Work, known
 from attention_core.written import Show, equals, factor, plain_sign, read, tex
 
@@ -60,18 +60,11 @@ def losses_around(
     Both have the shape of the matrix. All changes go through the stages between it and the target at once,
     along two axes in front. Raises KeyError for a line that is not there.
     """
-    names = [line.name for line in sheet]
-    for wanted in (name, target):
-        if wanted not in names:
-            raise KeyError(wanted)
-    after = names[names.index(name) + 1 : names.index(target) + 1]
     matrix = np.asarray(values[name], dtype=np.float64)
     moves = step * np.eye(matrix.size).reshape(matrix.size, *matrix.shape)
-    lines = {**values, name: matrix + np.stack([moves, -moves])}
+    moved = {**values, name: matrix + np.stack([moves, -moves])}
+    lines = follow(between(sheet, name, target), moved)
     with np.errstate(all="ignore"):
-        for line in (line for line in sheet.stages if line.name in after):
-            inputs = [lines[each] for each in (*line.inputs, *((line.aside,) if line.aside else ()))]
-            lines[line.name] = line.operation.compute(*inputs)
         losses = (lines[d_target] * lines[target]).sum(axis=(-2, -1))
     above, below = np.broadcast_to(losses, (2, matrix.size)).reshape(2, *matrix.shape)
     return above, below

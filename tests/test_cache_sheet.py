@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from test_operations import reads_place
 
+from attention_core.appending import appended
 from attention_core.attention import attention
-from attention_core.cache_sheet import step_sheet, under
+from attention_core.cache_sheet import step_sheet
 from attention_core.export import to_latex, to_numpy, to_torch
 from attention_core.numbers import show
 from attention_core.sheet import run, work
@@ -81,7 +82,7 @@ def test_every_cell_is_worked_out_to_the_number_that_is_shown(t):
 
 
 def test_a_row_under_others_is_made_of_the_cells_that_it_says():
-    operation, above, below = under(3), RNG.normal(size=(3, 4)), RNG.normal(size=(1, 4))
+    operation, above, below = appended(3), RNG.normal(size=(3, 4)), RNG.normal(size=(1, 4))
     result = operation.compute(above, below)
     for which, part in enumerate((above, below)):
         for place in np.ndindex(part.shape):
@@ -92,5 +93,5 @@ def test_a_row_under_others_is_made_of_the_cells_that_it_says():
 def test_what_does_not_fit_is_refused_with_its_shapes():
     with pytest.raises(ValueError, match="there is no step 0"):
         step_sheet(0)
-    with pytest.raises(ValueError, match=r"\(2, 4\) and \(1, 4\) are not 3 rows and 1 of one width"):
-        under(3).compute(np.zeros((2, 4)), np.zeros((1, 4)))
+    with pytest.raises(ValueError, match=r"\(2, 4\) and \(1, 4\) are not 3 rows and one of the same width"):
+        appended(3).compute(np.zeros((2, 4)), np.zeros((1, 4)))
