@@ -8,15 +8,12 @@ is copied; a program that has kept room for the row writes that row alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from attention_core.operations import FREE, Array, Operation
-from attention_core.worked import Work, taken
-from attention_core.written import Show
+from attention_core.worked import Cell, Work, taken
 
 
 @cache
@@ -30,9 +27,9 @@ def appended(past: int) -> Operation:
             raise ValueError(f"{rows.shape} and {row.shape} are not {past} rows and one of the same width")
         return np.concatenate([rows, row], axis=-2)
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        which, row = (0, i) if i < past else (1, 0)
-        return taken(inputs, which, row, j, show, **names)
+    def work(here: Cell) -> Work:
+        which, row = (0, here.i) if here.i < past else (1, 0)
+        return taken(here, which, row, here.j)
 
     return Operation(
         f"a row under {past}",
@@ -55,8 +52,8 @@ def one_under_another(rows: int) -> Operation:
             raise ValueError(f"{rows} single rows of one width are needed")
         return np.concatenate(parts, axis=-2)
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        return taken(inputs, i, 0, j, show, **names)
+    def work(here: Cell) -> Work:
+        return taken(here, here.i, 0, here.j)
 
     places = [f"{{{row}}}" for row in range(rows)]
     return Operation(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -29,8 +28,8 @@ from attention_core.operations import (
 )
 from attention_core.row_statistics import COLUMN_MEAN
 from attention_core.sheet import ONE, Given, Mark, Sheet, Stage, given, mark, stage
-from attention_core.worked import Work, known
-from attention_core.written import Show, equals, factor, plain_sign, read, tex, wrapped
+from attention_core.worked import Cell, Work
+from attention_core.written import equals, factor, plain_sign, read, tex, wrapped
 
 
 def _difference(a: Array, b: Array) -> Array:
@@ -51,18 +50,10 @@ def _over_rows(a: Array) -> Array:
     return result
 
 
-def row_loss(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def row_loss(here: Cell) -> Work:
     """−Σ y log p over row i, term by term."""
-    shares, logs = inputs[0][i].tolist(), inputs[1][i].tolist()
+    i, show, inputs = here.i, here.show, here.inputs
+    shares, logs = here.row, inputs[1][i].tolist()
     pairs = [(show(y), show(log)) for y, log in zip(shares, logs, strict=True)]
     out = [y == 0 and log == -np.inf for y, log in zip(shares, logs, strict=True)]
     terms = [
@@ -70,18 +61,18 @@ def row_loss(
         for (y, log), none in zip(pairs, out, strict=True)
     ]
     again = [0.0 if none else read(y) * read(log) for (y, log), none in zip(pairs, out, strict=True)]
-    value = show(known(result, lambda: float(_row_loss(inputs[0][i : i + 1], inputs[1][i : i + 1])[0, 0])))
+    value = here.value(lambda: float(_row_loss(inputs[0][i : i + 1], inputs[1][i : i + 1])[0, 0]))
     sign = equals([-sum(again)], [value])
-    lines = wrapped(f"{name} &= -(", [tex(term) for term in terms])
+    lines = wrapped(f"{here.name} &= -(", [tex(term) for term in terms])
     return Work(
         f"−({' + '.join(terms)}) {plain_sign(sign)} {value}",
         (*lines[:-1], f"{lines[-1]})", f"&{sign} {tex(value)}"),
     )
 
 
-def over_rows(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
+def over_rows(here: Cell) -> Work:
     """One number over the number of rows."""
-    return over([inputs[0], np.array(float(inputs[0].shape[0]))], i, j, show, **names)
+    return over(replace(here, inputs=[here.inputs[0], np.array(float(here.inputs[0].shape[0]))]))
 
 
 # fmt: off

@@ -2,17 +2,15 @@ r"""Operations for a second run with one row changed, and for what differs betwe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from attention_core.elementwise import minus
 from attention_core.operations import Array, Operation, operation, per_cell, same_matrix
-from attention_core.worked import Work, keep, known, two
-from attention_core.written import Show, read
+from attention_core.worked import Cell, Work, keep, two
+from attention_core.written import read
 
 
 def _difference(a: Array, b: Array) -> Array:
@@ -34,21 +32,12 @@ def plus_in_row(row: int) -> Operation:
             raise ValueError(f"{change.shape} is not one row to be added to row {row + 1} of {a.shape}")
         return np.where(np.arange(a.shape[-2])[:, None] == row, a + change, a)
 
-    def work(
-        inputs: Sequence[Any],
-        i: int,
-        j: int,
-        show: Show,
-        *,
-        name: str = "",
-        result: float | None = None,
-        **_: Any,
-    ) -> Work:
-        if i != row:
-            return keep(inputs, i, j, show, name=name)
-        a, b = float(inputs[0][i, j]), float(inputs[1][0, j])
-        left, right, value = show(a), show(b), show(known(result, lambda: a + b))
-        return two(left, "+", right, value, read(left) + read(right), name)
+    def work(here: Cell) -> Work:
+        if here.i != row:
+            return keep(here)
+        a, b = here.number(0), float(here.inputs[1][0, here.j])
+        left, right, value = here.show(a), here.show(b), here.value(lambda: a + b)
+        return two(left, "+", right, value, read(left) + read(right), here.name)
 
     chosen = "{library}.where({library}.arange({{0}}.shape[-2])[:, None] == {row}, {{0}} + {{1}}, {{0}})"
     return Operation(

@@ -5,50 +5,31 @@ Per-row numbers are a matrix (n, 1): means, deviations. Per-column numbers are a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from attention_core import worked
 from attention_core.operations import Array, operation, per_cell, same_matrix
-from attention_core.worked import Work, at, known, ratio, two
-from attention_core.written import Show, equals, factor, plain_sign, read, tex, visible
+from attention_core.worked import Cell, Work, ratio, two
+from attention_core.written import equals, factor, plain_sign, read, tex, visible
 
 
-def minus(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def minus(here: Cell) -> Work:
     """One number minus another."""
-    a, b = float(inputs[0][i, j]), float(at(inputs[1], i, j))
-    left, right, value = show(a), show(b), show(known(result, lambda: a - b))
-    return two(left, "−", right, value, read(left) - read(right), name)
+    a, b = here.number(0), here.number(1)
+    left, right, value = here.show(a), here.show(b), here.value(lambda: a - b)
+    return two(left, "−", right, value, read(left) - read(right), here.name)
 
 
-def over(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def over(here: Cell) -> Work:
     """One number divided by another, both visible even where they are small."""
-    a, b = float(inputs[0][i, j]), float(at(inputs[1], i, j))
-    top, bottom, value = visible(a, show), visible(b, show), show(known(result, lambda: ratio(a, b)))
+    a, b = here.number(0), here.number(1)
+    top, bottom, value = visible(a, here.show), visible(b, here.show), here.value(lambda: ratio(a, b))
     sign = equals([ratio(read(top), read(bottom))], [value])
     return Work(
         f"{top} / {factor(bottom)} {plain_sign(sign)} {value}",
-        (rf"{name} &= \frac{{{tex(top)}}}{{{tex(bottom)}}}", f"&{sign} {tex(value)}"),
+        (rf"{here.name} &= \frac{{{tex(top)}}}{{{tex(bottom)}}}", f"&{sign} {tex(value)}"),
     )
 
 

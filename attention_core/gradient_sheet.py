@@ -8,10 +8,9 @@ dO is given: the gradient of the loss for the output. A soft cap t · tanh(s / t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -29,8 +28,8 @@ from attention_core.operations import (
 from attention_core.sheet import ONE, Mark, Sheet, Stage, given, mark, stage
 from attention_core.sheets import SCALINGS, Scaling, attention_sheet
 from attention_core.softmax_steps import TOTAL
-from attention_core.worked import Work, known
-from attention_core.written import Show, equals, factor, plain_sign, read, tex
+from attention_core.worked import Cell, Work
+from attention_core.written import equals, factor, plain_sign, read, tex
 
 
 def _weighed(a: Array, b: Array, masked: Array | None = None) -> Array:
@@ -43,24 +42,15 @@ def _slope(capped: Array, cap: Array) -> Array:
     return slope
 
 
-def slope(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def slope(here: Cell) -> Work:
     """1 − (capped / t)², the slope of the soft cap where the capped score is."""
-    score, size = float(inputs[0][i, j]), float(inputs[1])
-    x, cap, one = show(score), show(size), show(1.0)
-    value = show(known(result, lambda: 1.0 - (score / size) ** 2))
+    score, size = here.number(0), here.number(1)
+    x, cap, one = here.show(score), here.show(size), here.show(1.0)
+    value = here.value(lambda: 1.0 - (score / size) ** 2)
     sign = equals([read(one) - worked.ratio(read(x), read(cap)) ** 2], [value])
     return Work(
         f"{one} − ({factor(x)} / {cap})² {plain_sign(sign)} {value}",
-        (rf"{name} &= {one} - \left(\frac{{{tex(x)}}}{{{tex(cap)}}}\right)^2", f"&{sign} {tex(value)}"),
+        (rf"{here.name} &= {one} - \left(\frac{{{tex(x)}}}{{{tex(cap)}}}\right)^2", f"&{sign} {tex(value)}"),
     )
 
 

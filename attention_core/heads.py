@@ -9,16 +9,13 @@ that mistake is here too, under its name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 
 from attention_core.operations import FREE, Array, Operation
-from attention_core.worked import Work, taken
-from attention_core.written import Show
+from attention_core.worked import Cell, Work, taken
 
 
 @cache
@@ -31,8 +28,8 @@ def columns(start: int, width: int) -> Operation:
             raise ValueError(f"there are no {stop} columns in {a.shape}")
         return a[..., start:stop]
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        return taken(inputs, 0, i, start + j, show, **names)
+    def work(here: Cell) -> Work:
+        return taken(here, 0, here.i, start + here.j)
 
     code = f"{{0}}[..., {start}:{stop}]"
     shown = rf"\operatorname{{{{columns}}}}_{{{{{start + 1}\ldots {stop}}}}}\left({{0}}\right)"
@@ -51,9 +48,9 @@ def join(widths: tuple[int, ...]) -> Operation:
             raise ValueError(f"the widths are not {widths}")
         return np.concatenate(parts, axis=-1)
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        which = max(w for w, start in enumerate(starts) if start <= j)
-        return taken(inputs, which, i, j - starts[which], show, **names)
+    def work(here: Cell) -> Work:
+        which = max(w for w, start in enumerate(starts) if start <= here.j)
+        return taken(here, which, here.i, here.j - starts[which])
 
     places = [f"{{{which}}}" for which in range(len(widths))]
     listed = ", ".join(places)
@@ -82,9 +79,9 @@ def head_cut(head: int, n_heads: int, d: int, n: int) -> Operation:
             raise ValueError(f"{a.shape} is not {n} rows of {n_heads} heads with {d} columns each")
         return a.reshape(*a.shape[:-2], n_heads, n, d)[..., head, :, :]
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        row, column = divmod((head * n + i) * d + j, n_heads * d)
-        return taken(inputs, 0, row, column, show, **names)
+    def work(here: Cell) -> Work:
+        row, column = divmod((head * n + here.i) * d + here.j, n_heads * d)
+        return taken(here, 0, row, column)
 
     code = f"{{0}}.reshape(*{{0}}.shape[:-2], {n_heads}, {n}, {d})[..., {head}, :, :]"
     sizes = rf"{n_heads} \times {n} \times {d}"

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from attention_core import worked
 from attention_core.operations import FREE, MATMUL, Array, Operation, Shape, operation, per_cell
-from attention_core.worked import Work
-from attention_core.written import Show, tex, wrapped
+from attention_core.worked import Cell, Work
+from attention_core.written import tex, wrapped
 
 
 @cache
@@ -27,8 +26,8 @@ def one_row(row: int) -> Operation:
             raise ValueError(f"there is no row {row + 1} in {a.shape}")
         return a[..., row : row + 1, :]
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        return worked.taken(inputs, 0, row, j, show, **names)
+    def work(here: Cell) -> Work:
+        return worked.taken(here, 0, row, here.j)
 
     code = f"{{0}}[..., {row}:{row + 1}, :]"
     shown = rf"\text{{{{row {row + 1} of }}}}{{0}}"
@@ -61,16 +60,16 @@ def _picked(a: Array) -> Array:
     return picked
 
 
-def picked(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **_: Any) -> Work:
+def picked(here: Cell) -> Work:
     """1 at the largest number of a row, 0 elsewhere."""
-    row = inputs[0][i]
+    row = here.inputs[0][here.i]
     best = int(row.argmax())
-    value, listed = show(float(j == best)), [show(number) for number in row.tolist()]
-    verdict = f"the largest is {'' if j == best else 'not '}number {j + 1}"
+    value, listed = here.show(float(here.j == best)), [here.show(number) for number in row.tolist()]
+    verdict = f"the largest is {'' if here.j == best else 'not '}number {here.j + 1}"
     lines = wrapped(r"s &= (", [tex(text) for text in listed], r",\; ")
     return Work(
         f"of {', '.join(listed)} {verdict}: {value}",
-        (*lines[:-1], f"{lines[-1]})", rf"{name} &= {tex(value)} \quad \text{{{verdict}}}"),
+        (*lines[:-1], f"{lines[-1]})", rf"{here.name} &= {tex(value)} \quad \text{{{verdict}}}"),
     )
 
 

@@ -9,9 +9,8 @@ nowhere has L = −∞ and takes no part; where both have, the output is 0 and L
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import exp, inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,8 +18,8 @@ from numpy.typing import ArrayLike
 from attention_core import worked
 from attention_core.operations import Array, operation, per_cell, same_matrix
 from attention_core.softmax import logsumexp
-from attention_core.worked import Work, known
-from attention_core.written import Show, equals, plain_sign, read, tex
+from attention_core.worked import Cell, Work
+from attention_core.written import equals, plain_sign, read, tex
 
 Pair = tuple[Array, Array]  # output (…, n_q, d_v), lse (…, n_q)
 
@@ -89,26 +88,17 @@ def _times_first(a: Array, column: Array) -> Array:
     return same_matrix(a, a * column)
 
 
-def both(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def both(here: Cell) -> Work:
     """The logarithm of the sum of two exponentials."""
-    a, b = (float(matrix[i, j]) for matrix in inputs)
-    left, right, value = show(a), show(b), show(known(result, lambda: _together(a, b)))
+    a, b = (float(matrix[here.i, here.j]) for matrix in here.inputs)
+    left, right, value = here.show(a), here.show(b), here.value(lambda: _together(a, b))
     if a == b == -inf:
-        return Work(f"neither part has anything to look at: {value}", (f"{name} &= {tex(value)}",))
+        return Work(f"neither part has anything to look at: {value}", (f"{here.name} &= {tex(value)}",))
     sign = equals([_together(read(left), read(right))], [value])
     return Work(
         f"log(e^({left}) + e^({right})) {plain_sign(sign)} {value}",
         (
-            rf"{name} &= \log\left(e^{{{tex(left)}}} + e^{{{tex(right)}}}\right)",
+            rf"{here.name} &= \log\left(e^{{{tex(left)}}} + e^{{{tex(right)}}}\right)",
             f"&{sign} {tex(value)}",
         ),
     )
@@ -118,26 +108,17 @@ def _together(a: float, b: float) -> float:
     return float(log_add(np.array(a), np.array(b)))
 
 
-def portion(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def portion(here: Cell) -> Work:
     """e to the power of one logarithm less another."""
-    mine, whole = (float(matrix[i, j]) for matrix in inputs)
-    value = show(known(result, lambda: float(part(np.array(mine), np.array(whole)))))
+    mine, whole = (float(matrix[here.i, here.j]) for matrix in here.inputs)
+    value = here.value(lambda: float(part(np.array(mine), np.array(whole))))
     if whole == -inf:
-        return Work(f"there is nothing to share: {value}", (f"{name} &= {tex(value)}",))
-    left, right = show(mine), show(whole)
+        return Work(f"there is nothing to share: {value}", (f"{here.name} &= {tex(value)}",))
+    left, right = here.show(mine), here.show(whole)
     sign = equals([exp(read(left) - read(right))], [value])
     return Work(
         f"e^({left} − ({right})) {plain_sign(sign)} {value}",
-        (f"{name} &= e^{{{tex(left)} - ({tex(right)})}}", f"&{sign} {tex(value)}"),
+        (f"{here.name} &= e^{{{tex(left)} - ({tex(right)})}}", f"&{sign} {tex(value)}"),
     )
 
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from attention_core import worked
 from attention_core.softmax import logsumexp, softmax
-from attention_core.worked import Work
+from attention_core.worked import Cell, Work
+from attention_core.written import Show
 
 Array = NDArray[np.float64]
 Truth = NDArray[np.bool_]
@@ -48,8 +49,8 @@ class Operation:
     | rows R S T … | (R, j) for row 0, (S, j) for row 1, (T, j) for row 2, … |
     | head H D N M | the matrix (N, M·D) cut into M heads without swapping axes: the cell it was in head H |
 
-    `work(inputs, i, j, show)` gives the arithmetic of one cell, `flops(shapes)` the number of operations for
-    inputs of these shapes. `helpers` are the functions that `code` calls, for programs to bring along.
+    `worked(cell)` gives the arithmetic of one cell, `flops(shapes)` the number of operations for inputs of
+    these shapes. `helpers` are the functions that `code` calls, for programs to bring along.
     """
 
     name: str
@@ -58,9 +59,13 @@ class Operation:
     code: str  # NumPy; the inputs' names go into the braces
     torch: str  # PyTorch, likewise
     reads: tuple[str, ...]
-    work: Callable[..., Work]
+    worked: Callable[[Cell], Work]
     flops: Callable[[Sequence[Shape]], int]
     helpers: tuple[Callable[..., Any], ...] = ()
+
+    def work(self, inputs: Sequence[Any], i: int, j: int, show: Show, **more: Any) -> Work:
+        """The arithmetic of cell (i, j), counted from 0; `more` are further fields of a Cell."""
+        return self.worked(Cell(inputs, i, j, show, **more))
 
 
 def matmul(a: Array, b: Array, masked: Array | None = None) -> Array:

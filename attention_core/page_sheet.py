@@ -6,10 +6,8 @@ In the pattern "rows -1 -1 0 1" a row −1 stands for none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -17,8 +15,7 @@ from attention_core.operations import FREE, Array, Operation
 from attention_core.paging import PagedCache
 from attention_core.sheet import Given, Mark, Sheet, given, mark, stage
 from attention_core.sheets import ATTENTION
-from attention_core.worked import Work, taken
-from attention_core.written import Show
+from attention_core.worked import Cell, Work, taken
 
 # fmt: off
 _PAGE_SAYS = ("One number of a {} that lies in this page.",
@@ -37,9 +34,9 @@ def stacked(rows: int, page_size: int, pages: int) -> Operation:
             raise ValueError(f"{pages} pages of {page_size} rows are needed")
         return np.concatenate(parts, axis=-2)[..., :rows, :]
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        page, slot = divmod(i, page_size)
-        return taken(inputs, page, slot, j, show, **names)
+    def work(here: Cell) -> Work:
+        page, slot = divmod(here.i, page_size)
+        return taken(here, page, slot, here.j)
 
     places = ", ".join(f"{{{place}}}" for place in range(pages))
     return Operation(

@@ -7,10 +7,9 @@ last token's query meets them. In the pattern "rows -1 0 2" a row −1 stands fo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -19,8 +18,7 @@ from attention_core.operations import FREE, MATMUL, Array, Operation
 from attention_core.page_moves import Pool, Row
 from attention_core.sheet import Sheet, Stage, given, mark, stage
 from attention_core.sheets import ATTENTION, W_K, W_Q, W_V, X
-from attention_core.worked import Work, taken
-from attention_core.written import Show
+from attention_core.worked import Cell, Work, taken
 
 SOURCES = ("a", "b")  # the endings of what is made of x and of others
 BELONG = {"a": "A’s tokens", "b": "the other tokens"}
@@ -61,9 +59,9 @@ def gathered(rows: tuple[Row, ...]) -> Operation:
             raise ValueError("there are not so many rows")
         return np.stack([parts[which][..., row, :] for which, row in rows], axis=-2)
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        which, row = rows[i]
-        return taken(inputs, which, row, j, show, **names)
+    def work(here: Cell) -> Work:
+        which, row = rows[here.i]
+        return taken(here, which, row, here.j)
 
     listed = ", ".join(f"{{{which}}}[..., {row}, :]" for which, row in rows)
     shown = r"\\ ".join(rf"\text{{{{row {row + 1} of }}}}{{{which}}}" for which, row in rows)

@@ -7,15 +7,13 @@ for i = 0, (0, j) for i = 1, (1, j) for i = 2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
 from attention_core.operations import FREE, Array, Operation
-from attention_core.worked import Work, known, taken, two
-from attention_core.written import Show, read
+from attention_core.worked import Cell, Work, taken, two
+from attention_core.written import read
 
 
 @cache
@@ -27,8 +25,8 @@ def with_last_row(n: int) -> Operation:
             raise ValueError(f"{rows.shape} and {other.shape} are not {n - 1} and {n} rows of one width")
         return np.concatenate([rows, other[..., -1:, :]], axis=-2)
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        return taken(inputs, int(i == n - 1), i, j, show, **names)
+    def work(here: Cell) -> Work:
+        return taken(here, int(here.i == n - 1), here.i, here.j)
 
     return Operation(
         "another sentence with the same last word",
@@ -51,8 +49,8 @@ def last_rows(n: int) -> Operation:
             raise ValueError(f"{a.shape} and {b.shape} do not have {n} rows of one width")
         return np.concatenate([a[..., -1:, :], b[..., -1:, :]], axis=-2)
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        return taken(inputs, i, n - 1, j, show, **names)
+    def work(here: Cell) -> Work:
+        return taken(here, here.i, n - 1, here.j)
 
     return Operation(
         "last rows",
@@ -80,21 +78,12 @@ def brought(row: int, *, down: bool = False) -> Operation:
             raise ValueError("there are not as many weights as values")
         return read_off[..., None] * v
 
-    def work(
-        inputs: Sequence[Any],
-        i: int,
-        j: int,
-        show: Show,
-        *,
-        name: str = "",
-        result: float | None = None,
-        **_: Any,
-    ) -> Work:
-        weight = float(inputs[0][i, row] if down else inputs[0][row, i])
-        value = float(inputs[1][i, j])
-        left, right = show(weight), show(value)
-        shown = show(known(result, lambda: weight * value))
-        return two(left, "×", right, shown, read(left) * read(right), name)
+    def work(here: Cell) -> Work:
+        weight = float(here.inputs[0][here.i, row] if down else here.inputs[0][row, here.i])
+        value = here.number(1)
+        left, right = here.show(weight), here.show(value)
+        shown = here.value(lambda: weight * value)
+        return two(left, "×", right, shown, read(left) * read(right), here.name)
 
     return Operation(
         "weight times value",
@@ -117,8 +106,8 @@ def taken_rows(order: tuple[int, ...]) -> Operation:
             raise ValueError(f"{a.shape} does not have the rows {order}")
         return a[..., list(order), :]
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, **names: Any) -> Work:
-        return taken(inputs, 0, order[i], j, show, **names)
+    def work(here: Cell) -> Work:
+        return taken(here, 0, order[here.i], here.j)
 
     code = f"{{0}}[..., {list(order)}, :]"
     listed = ", ".join(str(row + 1) for row in order)

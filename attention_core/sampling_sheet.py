@@ -9,7 +9,7 @@ vocabulary counts as the larger, so that exactly k stay; transformers keeps all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -21,8 +21,8 @@ from attention_core.operations import SOFTMAX, Array, Operation, operation, per_
 from attention_core.sheet import ONE, Mark, Sheet, Stage, given, mark, stage
 from attention_core.softmax_sheet import TEMPERATURE
 from attention_core.softmax_steps import OVER_NUMBER, TOTAL
-from attention_core.worked import Work, known
-from attention_core.written import Show, equals, plain_sign, read, tex, wrapped
+from attention_core.worked import Cell, Work
+from attention_core.written import equals, plain_sign, read, tex, wrapped
 
 ROUNDING = 1e-12  # a sum that should be p may fall short of it by this much
 
@@ -58,44 +58,35 @@ def _until(a: Array, sums: Array, enough: Array) -> Array:
     return same_matrix(a, np.where(sums - a < enough - ROUNDING, a, 0.0))
 
 
-def largest_only(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **_: Any) -> Work:
+def largest_only(here: Cell) -> Work:
     """All for the largest of the row, nothing for the others."""
-    is_it = int(np.argmax(inputs[0][i])) == j
+    is_it = int(np.argmax(here.inputs[0][here.i])) == here.j
     why = f"{'' if is_it else 'not '}the largest of its row"
-    text, value = show(float(inputs[0][i, j])), show(float(is_it))
-    return Work(f"{text} is {why}: {value}", (rf"&\text{{{why}}}", f"{name} &= {tex(value)}"))
+    text, value = here.show(here.number(0)), here.show(float(is_it))
+    return Work(f"{text} is {why}: {value}", (rf"&\text{{{why}}}", f"{here.name} &= {tex(value)}"))
 
 
-def summed(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def summed(here: Cell) -> Work:
     """A number of the row after all larger ones, added up."""
-    row, places = inputs[0][i], order(inputs[0][i]).tolist()
-    terms = row[places[: places.index(j) + 1]].tolist()
-    texts, value = [show(number) for number in terms], show(known(result, lambda: sum(terms)))
+    row, places = here.inputs[0][here.i], order(here.inputs[0][here.i]).tolist()
+    terms = row[places[: places.index(here.j) + 1]].tolist()
+    texts, value = [here.show(number) for number in terms], here.value(lambda: sum(terms))
     sign = equals([sum(map(read, texts))], [value])
     joined = [text if k == 0 or not text.startswith("−") else f"({text})" for k, text in enumerate(texts)]
-    lines = wrapped(f"{name} &= ", [tex(text) for text in joined])
+    lines = wrapped(f"{here.name} &= ", [tex(text) for text in joined])
     return Work(f"{' + '.join(joined)} {plain_sign(sign)} {value}", (*lines, f"&{sign} {tex(value)}"))
 
 
-def until(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **_: Any) -> Work:
+def until(here: Cell) -> Work:
     """The number, where what is larger does not come to p."""
-    number, sums, enough = float(inputs[0][i, j]), float(inputs[1][i, j]), float(inputs[2])
-    text, before, p = show(number), show(sums - number), show(enough)
+    number, sums, enough = here.number(0), here.number(1), here.number(2)
+    text, before, p = here.show(number), here.show(sums - number), here.show(enough)
     stays = sums - number < enough - ROUNDING
-    value = text if stays else show(0.0)
+    value = text if stays else here.show(0.0)
     said = f"larger ones have {before} together, {'less than' if stays else 'so they reach'} {p}"
     return Work(
         f"{said}: {f'{text} stays {text}' if stays else value}",
-        (rf"&\text{{{said}}}".replace("−", "-"), f"{name} &= {tex(value)}"),
+        (rf"&\text{{{said}}}".replace("−", "-"), f"{here.name} &= {tex(value)}"),
     )
 
 
@@ -107,13 +98,13 @@ def largest(k: int) -> Operation:
         kept: Array = keep_largest(a, k)
         return kept
 
-    def work(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **_: Any) -> Work:
-        text, zero = show(float(inputs[0][i, j])), show(0.0)
-        stays = j in order(inputs[0][i])[:k]
+    def work(here: Cell) -> Work:
+        text, zero = here.show(here.number(0)), here.show(0.0)
+        stays = here.j in order(here.inputs[0][here.i])[:k]
         among = "the largest of its row" if k == 1 else f"among the {k} largest of its row"
         why = among if stays else f"not {among}"
         said = f"{text} stays {text}" if stays else zero
-        return Work(f"{why}: {said}", (rf"&\text{{{why}}}", f"{name} &= {tex(text if stays else zero)}"))
+        return Work(f"{why}: {said}", (rf"&\text{{{why}}}", f"{here.name} &= {tex(text if stays else zero)}"))
 
     values = f"{{0}}.topk({k}, dim=-1)"
     return Operation(

@@ -7,15 +7,13 @@ gradient   ‖J_i‖, J_jl = a_ij (δ_jl − a_il)          the derivative of so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import log, prod, sqrt
-from typing import Any
 
 import numpy as np
 
 from attention_core.operations import Array, operation, per_cell
-from attention_core.worked import Work, known
-from attention_core.written import Show, equals, listed, plain_sign, read, tex, wrapped
+from attention_core.worked import Cell, Work
+from attention_core.written import equals, listed, plain_sign, read, tex, wrapped
 
 
 def entropy(a: Array) -> Array:
@@ -37,75 +35,48 @@ def gradient_norm(a: Array) -> Array:
     return result
 
 
-def _work_entropy(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
-    row = inputs[0][i].tolist()
+def _work_entropy(here: Cell) -> Work:
+    row = here.row
     parts = [-a * log(a) if a > 0 else 0.0 for a in row]
-    texts = [show(part) for part in parts]
-    total = show(known(result, lambda: sum(parts)))
+    texts = [here.show(part) for part in parts]
+    total = here.value(lambda: sum(parts))
     sign = equals([sum(map(read, texts))], [total])
     return Work(
         f"{' + '.join(texts)} {plain_sign(sign)} {total}",
         (
-            *listed("a &= ", row, show),
-            *listed(r"-a \log a &\approx ", parts, show),
-            rf"{name} &= -\textstyle\sum a \log a",
+            *listed("a &= ", row, here.show),
+            *listed(r"-a \log a &\approx ", parts, here.show),
+            rf"{here.name} &= -\textstyle\sum a \log a",
             *wrapped("&= ", [tex(text) for text in texts]),
             f"&{sign} {tex(total)}",
         ),
     )
 
 
-def _work_largest(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
-    row = inputs[0][i].tolist()
-    value = show(known(result, lambda: max(row)))
+def _work_largest(here: Cell) -> Work:
+    row = here.row
+    value = here.value(lambda: max(row))
     return Work(
-        f"the largest of {', '.join(show(a) for a in row)}: {value}",
-        (*listed("a &= ", row, show), rf"{name} &= \max a = {tex(value)}"),
+        f"the largest of {', '.join(here.show(a) for a in row)}: {value}",
+        (*listed("a &= ", row, here.show), rf"{here.name} &= \max a = {tex(value)}"),
     )
 
 
-def _work_gradient(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def _work_gradient(here: Cell) -> Work:
     """Of the m² entries, those on the diagonal are a (1 − a), the others −a a′: their squares in two sums."""
-    row = inputs[0][i].tolist()
+    row = here.row
     diagonal = sum((a * (1 - a)) ** 2 for a in row)
     beside = sum((a * b) ** 2 for k, a in enumerate(row) for m, b in enumerate(row) if k != m)
-    value = show(known(result, lambda: sqrt(diagonal + beside)))
-    first, second = show(diagonal), show(beside)
+    value = here.value(lambda: sqrt(diagonal + beside))
+    first, second = here.show(diagonal), here.show(beside)
     sign = equals([sqrt(read(first) + read(second))], [value])
     return Work(
         f"√({first} + {second}) {plain_sign(sign)} {value}",
         (
-            *listed("a &= ", row, show),
+            *listed("a &= ", row, here.show),
             rf"\textstyle\sum_j (a_j (1 - a_j))^2 &{equals([diagonal], [first])} {tex(first)}",
             rf"\textstyle\sum_{{j \neq l}} (a_j a_l)^2 &{equals([beside], [second])} {tex(second)}",
-            rf"{name} &= \sqrt{{{tex(first)} + {tex(second)}}} {sign} {tex(value)}",
+            rf"{here.name} &= \sqrt{{{tex(first)} + {tex(second)}}} {sign} {tex(value)}",
         ),
     )
 

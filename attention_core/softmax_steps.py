@@ -9,16 +9,14 @@ no largest number to take off; its exponentials and its shares are 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import exp, inf
-from typing import Any
 
 import numpy as np
 
 from attention_core.elementwise import minus, over
 from attention_core.operations import Array, Truth, operation, per_cell, same_matrix
-from attention_core.worked import Work, known
-from attention_core.written import Show, equals, factor, plain_sign, read, tex, wrapped
+from attention_core.worked import Cell, Work
+from attention_core.written import equals, factor, plain_sign, read, tex, wrapped
 
 LARGEST = float(np.finfo(np.float64).max)  # what float64 holds; beyond it stands ∞
 LARGEST_POWER = float(np.log(LARGEST))  # e to the power of more than this is beyond it
@@ -47,20 +45,11 @@ def _open_only(a: Array, may_look: Truth) -> Array:
     return same_matrix(a, np.where(may_look, a, 0.0))
 
 
-def largest(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def largest(here: Cell) -> Work:
     """The largest number of a row."""
-    row = inputs[0][i].tolist()
-    texts, value = [show(number) for number in row], show(known(result, lambda: max(row)))
-    lines = wrapped(rf"{name} &= \max(", [tex(text) for text in texts], r",\; ")
+    row = here.row
+    texts, value = [here.show(number) for number in row], here.value(lambda: max(row))
+    lines = wrapped(rf"{here.name} &= \max(", [tex(text) for text in texts], r",\; ")
     sign = equals([max(map(read, texts))], [value])
     return Work(
         f"max({', '.join(texts)}) {plain_sign(sign)} {value}",
@@ -68,30 +57,21 @@ def largest(
     )
 
 
-def off(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **more: Any) -> Work:
+def off(here: Cell) -> Work:
     """The number less the largest of its row."""
-    if inputs[1][i, 0] != -inf:
-        return minus(inputs, i, j, show, name=name, **more)
-    text = show(-inf)
+    if here.inputs[1][here.i, 0] != -inf:
+        return minus(here)
+    text = here.show(-inf)
     return Work(
         f"{NOWHERE}, there is nothing to take off: {text} stays {text}",
-        (rf"{name} &= {tex(text)} \quad \text{{{NOWHERE}}}",),
+        (rf"{here.name} &= {tex(text)} \quad \text{{{NOWHERE}}}",),
     )
 
 
-def power(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def power(here: Cell) -> Work:
     """e to the power of a number; ∞ where that is more than float64 holds."""
-    x = float(inputs[0][i, j])
-    text, value = show(x), show(known(result, lambda: _power(x)))
+    x = here.number(0)
+    text, value = here.show(x), here.value(lambda: _power(x))
     sign = equals([_power(read(text))], [value])
     beyond = LARGEST_POWER < x < inf
     more = "more than can be held: " * beyond
@@ -99,7 +79,7 @@ def power(
     sign = r"\approx" if beyond else sign
     return Work(
         f"{more}e^({text}) {plain_sign(sign)} {value}",
-        (f"{name} &= e^{{{tex(text)}}}{note}", f"&{sign} {tex(value)}"),
+        (f"{here.name} &= e^{{{tex(text)}}}{note}", f"&{sign} {tex(value)}"),
     )
 
 
@@ -107,44 +87,37 @@ def _power(x: float) -> float:
     return exp(x) if x <= LARGEST_POWER else inf
 
 
-def total(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def total(here: Cell) -> Work:
     """The sum of a row."""
-    row = inputs[0][i].tolist()
-    texts, value = [show(number) for number in row], show(known(result, lambda: sum(row)))
+    row = here.row
+    texts, value = [here.show(number) for number in row], here.value(lambda: sum(row))
     terms = [text if k == 0 else factor(text) for k, text in enumerate(texts)]
     sign = equals([sum(map(read, texts))], [value])
-    lines = wrapped(f"{name} &= ", [tex(term) for term in terms])
+    lines = wrapped(f"{here.name} &= ", [tex(term) for term in terms])
     return Work(f"{' + '.join(terms)} {plain_sign(sign)} {value}", (*lines, f"&{sign} {tex(value)}"))
 
 
-def share(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **more: Any) -> Work:
+def share(here: Cell) -> Work:
     """A part over the sum of its row; 0 where there is nothing to share out."""
-    if inputs[1][i, 0] != 0.0:
-        return over(inputs, i, j, show, name=name, **more)
-    text = show(0.0)
+    if here.inputs[1][here.i, 0] != 0.0:
+        return over(here)
+    text = here.show(0.0)
     return Work(
         f"{NOWHERE}, so its weight is {text}: {text}",
-        (rf"{name} &= {tex(text)} \quad \text{{{NOWHERE}}}",),
+        (rf"{here.name} &= {tex(text)} \quad \text{{{NOWHERE}}}",),
     )
 
 
-def blocked(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **_: Any) -> Work:
+def blocked(here: Cell) -> Work:
     """The number where the query may look, 0 where not."""
-    text, zero = show(float(inputs[0][i, j])), show(0.0)
-    if inputs[1][i, j]:
-        return Work(f"may look: {text} stays {text}", (rf"{name} &= {tex(text)} \quad \text{{unchanged}}",))
+    text, zero = here.show(here.number(0)), here.show(0.0)
+    if here.inputs[1][here.i, here.j]:
+        return Work(
+            f"may look: {text} stays {text}", (rf"{here.name} &= {tex(text)} \quad \text{{unchanged}}",)
+        )
     return Work(
         f"may not look, so {text} is replaced: {zero}",
-        (rf"{name} &= {tex(zero)} \quad \text{{in place of }} {tex(text)}",),
+        (rf"{here.name} &= {tex(zero)} \quad \text{{in place of }} {tex(text)}",),
     )
 
 

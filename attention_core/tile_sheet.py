@@ -7,10 +7,9 @@ m is −∞ and z and o are 0 before the first tile. After each tile o / z is th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,8 @@ from attention_core.operations import ADD, MATMUL, Array, operation, per_cell, s
 from attention_core.sheet import ONE, Sheet, Stage, given, mark, stage
 from attention_core.sheets import RULE, Scaling, attention_sheet
 from attention_core.softmax_steps import EXP, MAXIMUM, MAXIMUM_OFF, TOTAL
-from attention_core.worked import Work, known, two
-from attention_core.written import Show, equals, factor, plain_sign, read, tex
+from attention_core.worked import Cell, Work, two
+from attention_core.written import equals, factor, plain_sign, read, tex
 
 UNSEEN = "no key seen so far"
 
@@ -42,80 +41,62 @@ def _with_log(top: Array, total: Array) -> Array:
     return same_matrix(top, np.where(np.isinf(top), top, top + np.log(total)))
 
 
-def larger(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def larger(here: Cell) -> Work:
     """The larger of two numbers."""
-    a, b = float(inputs[0][i, j]), float(inputs[1][i, j])
-    left, right, value = show(a), show(b), show(known(result, lambda: max(a, b)))
+    a, b = here.number(0), here.number(1)
+    left, right, value = here.show(a), here.show(b), here.value(lambda: max(a, b))
     sign = equals([max(read(left), read(right))], [value])
     return Work(
         f"max({left}, {right}) {plain_sign(sign)} {value}",
-        (rf"{name} &= \max({tex(left)},\; {tex(right)})", f"&{sign} {tex(value)}"),
+        (rf"{here.name} &= \max({tex(left)},\; {tex(right)})", f"&{sign} {tex(value)}"),
     )
 
 
-def _or_unseen(work: Callable[..., Work], which: int, unseen: float) -> Callable[..., Work]:
+def _or_unseen(work: Callable[[Cell], Work], which: int, unseen: float) -> Callable[[Cell], Work]:
     """The work of a cell; where input `which` says that no key has been seen, a sentence in its place."""
 
-    def otherwise(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **more: Any) -> Work:
-        if inputs[which][i, 0] != unseen:
-            return work(inputs, i, j, show, name=name, **more)
-        value = show(known(more.get("result"), lambda: 0.0))
-        return Work(f"{UNSEEN}: {value}", (rf"{name} &= {tex(value)} \quad \text{{{UNSEEN}}}",))
+    def otherwise(here: Cell) -> Work:
+        if here.inputs[which][here.i, 0] != unseen:
+            return work(here)
+        value = here.value(lambda: 0.0)
+        return Work(f"{UNSEEN}: {value}", (rf"{here.name} &= {tex(value)} \quad \text{{{UNSEEN}}}",))
 
     return otherwise
 
 
-def with_log(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def with_log(here: Cell) -> Work:
     """m + log z."""
-    top, total = float(inputs[0][i, j]), float(inputs[1][i, j])
-    left, inside = show(top), show(total)
-    value = show(known(result, lambda: top + float(np.log(total))))
+    top, total = here.number(0), here.number(1)
+    left, inside = here.show(top), here.show(total)
+    value = here.value(lambda: top + float(np.log(total)))
     shown = read(inside)
     sign = equals([read(left) + float(np.log(shown)) if shown > 0 else float("nan")], [value])
     return Work(
         f"{left} + log {inside} {plain_sign(sign)} {value}",
-        (rf"{name} &= {tex(left)} + \log {tex(factor(inside))}", f"&{sign} {tex(value)}"),
+        (rf"{here.name} &= {tex(left)} + \log {tex(factor(inside))}", f"&{sign} {tex(value)}"),
     )
 
 
-def drop(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **more: Any) -> Work:
+def drop(here: Cell) -> Work:
     """One number minus another, −∞ where there was nothing before."""
-    if inputs[0][i, j] != -np.inf:
-        return minus(inputs, i, j, show, name=name, **more)
-    text = show(-np.inf)
-    return Work(f"{UNSEEN}: {text}", (rf"{name} &= {tex(text)} \quad \text{{{UNSEEN}}}",))
+    if here.number(0) != -np.inf:
+        return minus(here)
+    text = here.show(-np.inf)
+    return Work(f"{UNSEEN}: {text}", (rf"{here.name} &= {tex(text)} \quad \text{{{UNSEEN}}}",))
 
 
-def _below_unseen(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **more: Any) -> Work:
-    if inputs[1][i, 0] != -np.inf:
-        return minus(inputs, i, j, show, name=name, **more)
-    text = show(-np.inf)
-    return two(text, "−", show(0.0), text, -np.inf, name)
+def _below_unseen(here: Cell) -> Work:
+    if here.inputs[1][here.i, 0] != -np.inf:
+        return minus(here)
+    text = here.show(-np.inf)
+    return two(text, "−", here.show(0.0), text, -np.inf, here.name)
 
 
 # fmt: off
 LARGER = operation("larger of two", _larger, "cell cell", larger, per_cell(1),
                    latex=r"\max\left({0}, {1}\right)", code="np.maximum({0}, {1})",
                    torch="torch.maximum({0}, {1})")
-BELOW = replace(MAXIMUM_OFF, name="less the largest so far", work=_below_unseen)
+BELOW = replace(MAXIMUM_OFF, name="less the largest so far", worked=_below_unseen)
 DROP = operation("less what it has become", _drop, "cell cell", drop, per_cell(1),
                  latex="{0} - {1}", code="np.where(np.isneginf({0}), -np.inf, {0} - {1})",
                  torch="torch.where(torch.isneginf({0}), -torch.inf, {0} - {1})")

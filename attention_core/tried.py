@@ -8,7 +8,7 @@ that is here under its name treats softmax as if each weight depended on its own
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from math import isfinite, isnan
@@ -23,7 +23,7 @@ from attention_core.gradients import STEP
 from attention_core.numbers import exact
 from attention_core.operations import KEEP, Array, operation, per_cell, same_matrix
 from attention_core.sheet import Sheet, Stage, between, follow, given, mark, stage
-from attention_core.worked import Work, known
+from attention_core.worked import Cell, Work
 from attention_core.written import Show, equals, factor, plain_sign, read, tex
 
 DIGITS = 12  # of a loss in the arithmetic of a cell: the two differ late
@@ -74,25 +74,16 @@ def _slope(above: Array, below: Array, step: Array) -> Array:
     return same_matrix(above, (above - below) / (2.0 * step))
 
 
-def slope(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def slope(here: Cell) -> Work:
     """The difference of two losses over the way between them, with the digits in which they differ."""
-    above, below, step = float(inputs[0][i, j]), float(inputs[1][i, j]), float(inputs[2])
-    high, low, way = (_long(number, show) for number in (above, below, step))
-    value = show(known(result, lambda: (above - below) / (2 * step)))
+    above, below, step = here.number(0), here.number(1), here.number(2)
+    high, low, way = (_long(number, here.show) for number in (above, below, step))
+    value = here.value(lambda: (above - below) / (2 * step))
     sign = equals([(read(high) - read(low)) / (2 * read(way))], [value])
     return Work(
         f"({high} − {factor(low)}) / (2 × {way}) {plain_sign(sign)} {value}",
         (
-            rf"{name} &= \frac{{{tex(high)} - {tex(factor(low))}}}{{2 \times {tex(way)}}}",
+            rf"{here.name} &= \frac{{{tex(high)} - {tex(factor(low))}}}{{2 \times {tex(way)}}}",
             f"&{sign} {tex(value)}",
         ),
     )

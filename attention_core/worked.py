@@ -1,11 +1,8 @@
 r"""One cell of a matrix, worked by hand with the numbers that made it.
 
-Every function takes (inputs, i, j, show) and gives a Work: one plain line for a tooltip or a screen
-reader, and the lines of an aligned LaTeX block, in which long sums go on over several lines and nothing
-is left out. "=" stands where the line holds for the numbers as they are shown, "≈" where rounding shows.
-
-Further keywords: `name`, the cell in LaTeX; `result`, its number as computed; `titles` and `symbols` of the
-inputs; `aside`, the line that the stage looks at beside its inputs.
+Every function takes a Cell and gives a Work: one plain line for a tooltip or a screen reader, and the
+lines of an aligned LaTeX block, in which long sums go on over several lines and nothing is left out. "="
+stands where the line holds for the numbers as they are shown, "≈" where rounding shows.
 """
 
 from __future__ import annotations
@@ -28,33 +25,65 @@ class Work:
     latex: tuple[str, ...]
 
 
-def dot(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    aside: Any = None,
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The cell that is worked out: what it is made from, where it stands and how it came out.
+
+    `name` is the cell in LaTeX, `result` its number as computed, `aside` the line that the stage looks at
+    beside its inputs.
+    """
+
+    inputs: Sequence[Any]
+    i: int
+    j: int
+    show: Show
+    name: str = ""
+    result: float | None = None
+    aside: Any = None
+    titles: Sequence[str] = ()
+    symbols: Sequence[str] = ()
+
+    @property
+    def row(self) -> list[float]:
+        """Row i of the first input."""
+        row: list[float] = self.inputs[0][self.i].tolist()
+        return row
+
+    def number(self, which: int) -> float:
+        """Cell (i, j) of an input; one row, one column or one number stands for all of them."""
+        return float(at(self.inputs[which], self.i, self.j))
+
+    def value(self, compute: Callable[[], float]) -> str:
+        """The number of the cell as it is shown: what the whole matrix has, or computed again without it."""
+        return self.show(compute() if self.result is None else self.result)
+
+    def title(self, which: int) -> str:
+        """What an input is called."""
+        return self.titles[which] if self.titles else "the matrix"
+
+    def symbol(self, which: int) -> str:
+        """An input in LaTeX."""
+        return self.symbols[which] if self.symbols else "A"
+
+
+def dot(here: Cell) -> Work:
     """Row i of the left factor times column j of the right one, term by term."""
-    row, column = inputs[0][i].tolist(), inputs[1][:, j].tolist()
+    row, column = here.row, here.inputs[1][:, here.j].tolist()
     if not row:
-        return Work("nothing to add up: 0", (rf"{name} &= 0 \quad \text{{there is nothing to add up}}",))
+        return Work("nothing to add up: 0", (rf"{here.name} &= 0 \quad \text{{there is nothing to add up}}",))
     left_out = [
-        aside is not None and aside[i, k] == -np.inf and not isfinite(b) for k, b in enumerate(column)
+        here.aside is not None and here.aside[here.i, k] == -np.inf and not isfinite(b)
+        for k, b in enumerate(column)
     ]
     products = [0.0 if out else a * b for a, b, out in zip(row, column, left_out, strict=True)]
-    total = show(sum(products) if result is None else result)
-    lefts, rights, parts = ([show(number) for number in numbers] for numbers in (row, column, products))
+    total = here.value(lambda: sum(products))
+    lefts, rights, parts = ([here.show(number) for number in numbers] for numbers in (row, column, products))
     terms = [
         f"{factor(a)}×{factor(b)}{' (takes no part)' if out else ''}"
         for a, b, out in zip(lefts, rights, left_out, strict=True)
     ]
     again = [0.0 if out else read(a) * read(b) for a, b, out in zip(lefts, rights, left_out, strict=True)]
-    lines = wrapped(f"{name} &= ", [tex(term) for term in terms])
+    lines = wrapped(f"{here.name} &= ", [tex(term) for term in terms])
     if len(parts) > 1:
         added = [parts[0], *map(factor, parts[1:])]
         lines += wrapped(f"&{equals(again, parts)} ", [tex(term) for term in added])
@@ -62,221 +91,151 @@ def dot(
     return Work(f"{' + '.join(terms)} {plain_sign(equals([sum(again)], [total]))} {total}", tuple(lines))
 
 
-def swap(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    titles: Sequence[str] = ("the matrix",),
-    symbols: Sequence[str] = ("A",),
-    **_: Any,
-) -> Work:
+def swap(here: Cell) -> Work:
     """The cell on the other side of the diagonal."""
-    value = show(inputs[0][j, i])
+    value = here.show(here.inputs[0][here.j, here.i])
     return Work(
-        f"row {j + 1}, column {i + 1} of {titles[0]}: {value}",
-        (f"{name} &= {cell(symbols[0], j, i)}", f"&= {tex(value)}"),
+        f"row {here.j + 1}, column {here.i + 1} of {here.title(0)}: {value}",
+        (f"{here.name} &= {cell(here.symbol(0), here.j, here.i)}", f"&= {tex(value)}"),
     )
 
 
-def taken(
-    inputs: Sequence[Any],
-    which: int,
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    titles: Sequence[str] = (),
-    symbols: Sequence[str] = (),
-    **_: Any,
-) -> Work:
-    """Cell (i, j) of one of the inputs, taken over as it is."""
-    value = show(float(inputs[which][i, j]))
-    title = titles[which] if titles else "the matrix"
+def taken(here: Cell, which: int, row: int, column: int) -> Work:
+    """A cell of one of the inputs, taken over as it is."""
+    value = here.show(float(here.inputs[which][row, column]))
     return Work(
-        f"row {i + 1}, column {j + 1} of {title}: {value}",
-        (f"{name} &= {cell(symbols[which] if symbols else 'A', i, j)}", f"&= {tex(value)}"),
+        f"row {row + 1}, column {column + 1} of {here.title(which)}: {value}",
+        (f"{here.name} &= {cell(here.symbol(which), row, column)}", f"&= {tex(value)}"),
     )
 
 
-def keep(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **_: Any) -> Work:
+def keep(here: Cell) -> Work:
     """The number as it was."""
-    value = show(inputs[0][i, j])
-    return Work(f"{value} stays {value}", (rf"{name} &= {tex(value)} \quad \text{{unchanged}}",))
+    value = here.show(here.inputs[0][here.i, here.j])
+    return Work(f"{value} stays {value}", (rf"{here.name} &= {tex(value)} \quad \text{{unchanged}}",))
 
 
-def quotient(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def quotient(here: Cell) -> Work:
     """One number over another; a divisor that is the root of a whole number is written as that root."""
-    number, divisor = float(inputs[0][i, j]), float(inputs[1])
-    top, bottom, value = show(number), show(divisor), show(known(result, lambda: number / divisor))
+    number, divisor = here.number(0), here.number(1)
+    top, bottom, value = here.show(number), here.show(divisor), here.value(lambda: number / divisor)
     sign = equals([ratio(read(top), read(bottom))], [value])
     text = f"{top} / {factor(bottom)} {plain_sign(sign)} {value}"
     fraction = rf"\frac{{{tex(top)}}}{{{tex(bottom)}}}"
     square = round(divisor * divisor) if isfinite(divisor) else 0
     if square < 1 or not isclose(divisor, sqrt(square), rel_tol=1e-12):
-        return Work(text, (f"{name} &= {fraction}", f"&{sign} {tex(value)}"))
+        return Work(text, (f"{here.name} &= {fraction}", f"&{sign} {tex(value)}"))
     step = equals([divisor], [bottom])
     return Work(
         f"{top} / √{square} {plain_sign(step)} {text}",
         (
-            rf"{name} &= \frac{{{tex(top)}}}{{\sqrt{{{square}}}}}",
+            rf"{here.name} &= \frac{{{tex(top)}}}{{\sqrt{{{square}}}}}",
             f"&{step} {fraction}",
             f"&{sign} {tex(value)}",
         ),
     )
 
 
-def times(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def times(here: Cell) -> Work:
     """One number times another."""
-    a, b = float(inputs[0][i, j]), float(at(inputs[1], i, j))
-    left, right, value = factor(show(a)), show(b), show(known(result, lambda: a * b))
-    return two(left, "×", right, value, read(show(a)) * read(right), name)
+    a, b = here.number(0), here.number(1)
+    left, right, value = factor(here.show(a)), here.show(b), here.value(lambda: a * b)
+    return two(left, "×", right, value, read(here.show(a)) * read(right), here.name)
 
 
-def capped(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def capped(here: Cell) -> Work:
     """cap · tanh(x / cap)."""
-    score, size = float(inputs[0][i, j]), float(inputs[1])
-    x, cap, inner = show(score), show(size), show(score / size)
-    value = show(known(result, lambda: size * float(np.tanh(score / size))))
+    score, size = here.number(0), here.number(1)
+    x, cap, inner = here.show(score), here.show(size), here.show(score / size)
+    value = here.value(lambda: size * float(np.tanh(score / size)))
     step = equals([ratio(read(x), read(cap))], [inner])
     sign = equals([read(cap) * float(np.tanh(read(inner)))], [value])
     return Work(
         f"{cap} × tanh({x} / {cap}) {plain_sign(step)} {cap} × tanh({inner}) {plain_sign(sign)} {value}",
         (
-            rf"{name} &= {tex(cap)} \times \tanh\left(\frac{{{tex(x)}}}{{{tex(cap)}}}\right)",
+            rf"{here.name} &= {tex(cap)} \times \tanh\left(\frac{{{tex(x)}}}{{{tex(cap)}}}\right)",
             rf"&{step} {tex(cap)} \times \tanh({tex(inner)})",
             f"&{sign} {tex(value)}",
         ),
     )
 
 
-def plus(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def plus(here: Cell) -> Work:
     """One number plus another."""
-    a, b = float(inputs[0][i, j]), float(at(inputs[1], i, j))
-    left, right, value = show(a), show(b), show(known(result, lambda: a + b))
-    return two(left, "+", right, value, read(left) + read(right), name)
+    a, b = here.number(0), here.number(1)
+    left, right, value = here.show(a), here.show(b), here.value(lambda: a + b)
+    return two(left, "+", right, value, read(left) + read(right), here.name)
 
 
-def mask(inputs: Sequence[Any], i: int, j: int, show: Show, *, name: str = "", **_: Any) -> Work:
+def mask(here: Cell) -> Work:
     """Plus 0 where the query may look, plus −∞ where not."""
-    score = show(float(inputs[0][i, j]))
-    if at(inputs[1], i, j):
-        return two(score, "+", show(0.0), score, read(score), name)
-    return two(score, "+", show(-np.inf), show(-np.inf), -np.inf, name)
+    score = here.show(here.number(0))
+    if at(here.inputs[1], here.i, here.j):
+        return two(score, "+", here.show(0.0), score, read(score), here.name)
+    return two(score, "+", here.show(-np.inf), here.show(-np.inf), -np.inf, here.name)
 
 
-def share(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def share(here: Cell) -> Work:
     """The row's maximum taken off, each e^(s − m), their sum, and the quotient."""
-    row = inputs[0][i].tolist()
+    show = here.show
+    row = here.row
     lines = listed("s &= ", row, show)
     if all(s == -np.inf for s in row):
         why = "this query may look nowhere, so its weight is 0"
         return Work(
-            f"every entry of row {i + 1} is −∞: {why}",
-            (*lines, rf"{name} &= 0 \quad \text{{every entry is }} {{-\infty}}\text{{: {why}}}"),
+            f"every entry of row {here.i + 1} is −∞: {why}",
+            (*lines, rf"{here.name} &= 0 \quad \text{{every entry is }} {{-\infty}}\text{{: {why}}}"),
         )
     if any(isnan(s) or s == np.inf for s in row):
         why = "the row holds ∞ or something that is not a number, so its shares have no value"
-        return Work(f"{why}: {show(np.nan)}", (*lines, rf"{name} &= {tex(show(np.nan))}"))
+        return Work(f"{why}: {show(np.nan)}", (*lines, rf"{here.name} &= {tex(show(np.nan))}"))
     below = [score - max(row) for score in row]
     powers = np.exp(below).tolist()
-    top, power, total = show(max(row)), show(powers[j]), show(sum(powers))
-    value = show(known(result, lambda: powers[j] / sum(powers)))
+    top, power, total = show(max(row)), show(powers[here.j]), show(sum(powers))
+    value = here.value(lambda: powers[here.j] / sum(powers))
     sign = equals([ratio(read(power), read(total))], [value])
     lines += [rf"m &= \max s = {tex(top)}"]
     lines += listed(
-        f"s - m &{equals([read(show(s)) - read(top) for s in row], map(show, below))} ", below, show
+        f"s - m &{equals([read(show(s)) - read(top) for s in row], map(show, below))} ",
+        below,
+        show,
     )
     lines += listed(
-        f"e^{{s - m}} &{equals(np.exp([read(show(b)) for b in below]), map(show, powers))} ", powers, show
+        f"e^{{s - m}} &{equals(np.exp([read(show(b)) for b in below]), map(show, powers))} ",
+        powers,
+        show,
     )
     lines += _total(powers, show)
-    lines += [rf"{name} &= \frac{{{tex(power)}}}{{{tex(total)}}} {sign} {tex(value)}"]
+    lines += [rf"{here.name} &= \frac{{{tex(power)}}}{{{tex(total)}}} {sign} {tex(value)}"]
     exps = [f"e^({show(s)} − {factor(top)})" for s in row]
     near = plain_sign(equals([*np.exp(below), sum(powers)], [*map(show, powers), total]))
     return Work(
-        f"{exps[j]} / ({' + '.join(exps)}) {near} {power} / {total} {plain_sign(sign)} {value}", tuple(lines)
+        f"{exps[here.j]} / ({' + '.join(exps)}) {near} {power} / {total} {plain_sign(sign)} {value}",
+        tuple(lines),
     )
 
 
-def log_sum(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def log_sum(here: Cell) -> Work:
     """m + log Σ e^(s − m) over row i."""
-    row = inputs[0][i].tolist()
-    lines = listed("s &= ", row, show)
+    row = here.row
+    lines = listed("s &= ", row, here.show)
     largest = max(row, default=-np.inf)
     if not isfinite(largest):
         return Work(
-            f"the largest entry of row {i + 1} is {show(largest)}: {show(largest)}",
-            (*lines, f"{name} &= {tex(show(largest))}"),
+            f"the largest entry of row {here.i + 1} is {here.show(largest)}: {here.show(largest)}",
+            (*lines, f"{here.name} &= {tex(here.show(largest))}"),
         )
     powers = np.exp(np.array(row) - largest).tolist()
-    top, total = show(largest), show(sum(powers))
-    value = show(known(result, lambda: largest + float(np.log(sum(powers)))))
+    top, total = here.show(largest), here.show(sum(powers))
+    value = here.value(lambda: largest + float(np.log(sum(powers))))
     sign = equals([read(top) + float(np.log(read(total)))], [value])
     return Work(
         f"{top} + log {total} {plain_sign(sign)} {value}",
         (
             *lines,
             rf"m &= \max s = {tex(top)}",
-            *_total(powers, show),
-            rf"{name} &= {tex(top)} + \log {tex(total)} {sign} {tex(value)}",
+            *_total(powers, here.show),
+            rf"{here.name} &= {tex(top)} + \log {tex(total)} {sign} {tex(value)}",
         ),
     )
 
@@ -294,11 +253,6 @@ def _total(powers: Sequence[float], show: Show) -> list[str]:
     shown, total = [show(p) for p in powers], show(sum(powers))
     lines = wrapped(r"\textstyle\sum e^{s - m} &= ", [tex(text) for text in shown])
     return [*lines, f"&{equals([sum(map(read, shown))], [total])} {tex(total)}"]
-
-
-def known(result: float | None, compute: Callable[[], float]) -> float:
-    """The number as the whole matrix has it, or computed again where that is not given."""
-    return compute() if result is None else result
 
 
 def at(matrix: Any, i: int, j: int) -> Any:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import sqrt
-from typing import Any
 
-from attention_core.worked import Work, known, ratio
+from attention_core.worked import Cell, Work, ratio
 from attention_core.written import Show, equals, factor, plain_sign, read, tex, visible, wrapped
 
 
@@ -16,21 +15,19 @@ def mean(over: str, *, squares: bool = False, one_less: bool = False, kind: str 
     kind, such as "population variance", is said together with what it is divided by.
     """
 
-    def work(
-        inputs: Sequence[Any],
-        i: int,
-        j: int,
-        show: Show,
-        *,
-        name: str = "",
-        result: float | None = None,
-        **_: Any,
-    ) -> Work:
-        numbers: list[float] = (inputs[0][i] if over == "row" else inputs[0][:, j]).tolist()
+    def work(here: Cell) -> Work:
+        show = here.show
+        numbers: list[float] = (
+            here.inputs[0][here.i] if over == "row" else here.inputs[0][:, here.j]
+        ).tolist()
         parts = [number * number for number in numbers] if squares else numbers
         terms, again = _terms(numbers, show, squares)
-        texts, total, count = [show(part) for part in parts], show(sum(parts)), show(len(parts) - one_less)
-        value = show(known(result, lambda: ratio(sum(parts), len(parts) - one_less)))
+        texts, total, count = (
+            [show(part) for part in parts],
+            show(sum(parts)),
+            show(len(parts) - one_less),
+        )
+        value = here.value(lambda: ratio(sum(parts), len(parts) - one_less))
         sign = equals([ratio(sum(again), read(count))], [value])
         lines = wrapped(r"\textstyle\sum &= ", [tex(term) for term in terms])
         if squares:
@@ -43,32 +40,23 @@ def mean(over: str, *, squares: bool = False, one_less: bool = False, kind: str 
                 *note,
                 *lines,
                 f"&{equals([sum(map(read, texts))], [total])} {tex(total)}",
-                rf"{name} &= \frac{{{tex(total)}}}{{{tex(count)}}} {last} {tex(value)}",
+                rf"{here.name} &= \frac{{{tex(total)}}}{{{tex(count)}}} {last} {tex(value)}",
             ),
         )
 
     return work
 
 
-def root(
-    inputs: Sequence[Any],
-    i: int,
-    j: int,
-    show: Show,
-    *,
-    name: str = "",
-    result: float | None = None,
-    **_: Any,
-) -> Work:
+def root(here: Cell) -> Work:
     """√(v + ε), with both visible however small they are."""
-    number, epsilon = float(inputs[0][i, j]), float(inputs[1])
-    left, right = visible(number, show), visible(epsilon, show)
-    value = show(known(result, lambda: sqrt(number + epsilon)))
+    number, epsilon = here.number(0), here.number(1)
+    left, right = visible(number, here.show), visible(epsilon, here.show)
+    value = here.value(lambda: sqrt(number + epsilon))
     inside = read(left) + read(right)
     sign = equals([sqrt(inside) if inside >= 0 else float("nan")], [value])
     return Work(
         f"√({left} + {factor(right)}) {plain_sign(sign)} {value}",
-        (rf"{name} &= \sqrt{{{tex(left)} + {tex(factor(right))}}}", f"&{sign} {tex(value)}"),
+        (rf"{here.name} &= \sqrt{{{tex(left)} + {tex(factor(right))}}}", f"&{sign} {tex(value)}"),
     )
 
 
