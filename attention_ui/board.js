@@ -196,6 +196,12 @@ function pendingText(view, id, i, j) {
   return last ? last[5] : null;
 }
 
+/* What a cell holds for the reader: what was typed and is still on its way, else the exact number. */
+function held(view, id, i, j) {
+  const grid = view.data.grids[id];
+  return pendingText(view, id, i, j) ?? String(grid.exact?.[i]?.[j] ?? grid.cells[i][j]);
+}
+
 /* ---- making elements ----------------------------------------------------------------------------------- */
 
 function make(tag, attributes = {}, ...children) {
@@ -876,7 +882,7 @@ function edit(view, { figure, i, j }, first = null) {
   commit(view);
   finish(view);
   select(view, figure, i, j, PAUSE);
-  const initial = pendingText(view, figure.id, i, j) ?? String(grid.exact?.[i]?.[j] ?? grid.cells[i][j]);
+  const initial = held(view, figure.id, i, j);
   const input = make("input", {
     class: "editor", type: "text", inputmode: "text", enterkeyhint: "done", autocomplete: "off",
     autocapitalize: "off", autocorrect: "off", spellcheck: "false",
@@ -1101,10 +1107,10 @@ function onBlur(view, event) {
 function onCopy(view, event) {
   const place = realPlace(view.root.getRootNode().activeElement ?? view.root);
   if (!place || view.editor || String(getSelection()) !== "") return;
-  const grid = view.data.grids[place.figure.id];
-  const value = (i, j) => String(grid.exact?.[i]?.[j] ?? grid.cells[i][j]);
-  const whole = () => grid.cells.map((row, i) => row.map((_, j) => value(i, j)).join("\t")).join("\n");
-  event.clipboardData.setData("text/plain", view.whole ? whole() : value(place.i, place.j));
+  const { id } = place.figure;
+  const line = (row, i) => row.map((_, j) => held(view, id, i, j)).join("\t");
+  const whole = () => view.data.grids[id].cells.map(line).join("\n");
+  event.clipboardData.setData("text/plain", view.whole ? whole() : held(view, id, place.i, place.j));
   event.preventDefault();
 }
 

@@ -295,6 +295,17 @@ def test_copying_takes_the_exact_number_or_after_control_a_the_whole_matrix(page
     assert [[float(number) for number in row.split("\t")] for row in rows] == numbers(page, "q").tolist()
 
 
+def test_what_is_still_on_its_way_is_copied_as_it_was_typed(visit, harness):
+    page = opened(visit(f"{harness}/?delay=1").page)
+    type_into(page, "Q", 1, 1, "1.23456")
+    page.keyboard.press("Control+c")
+    assert page.evaluate("navigator.clipboard.readText()") == "1.23456"
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Control+c")
+    assert page.evaluate("navigator.clipboard.readText()").split("\n")[1].split("\t")[1] == "1.23456"
+    expect(cell(page, "Q", 1, 1)).to_have_text("1.23")
+
+
 def test_switches_toggle_by_click_space_and_enter(page):
     expect(cell(page, "Mask", 0, 2)).to_have_accessible_name("−∞, may not look")
     cell(page, "Mask", 0, 2).click()
