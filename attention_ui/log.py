@@ -13,6 +13,7 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 
+from streamlit import config
 from streamlit import logger as streamlit_logger
 
 ROOT = Path(__file__).parent.parent
@@ -71,6 +72,7 @@ def as_json_lines() -> None:
     def take_over(logger: logging.Logger) -> None:
         logger.handlers, logger.propagate = [handler], False
 
+    config.set_option("logger.enableRich", False)  # where rich is installed, errors would be drawn, message and all
     streamlit_logger.setup_formatter = take_over
     for name in [*OTHERS, *streamlit_logger._loggers, ours.name]:
         take_over(logging.getLogger(name))
