@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from test_app import APP, settled
+from .test_app import APP, settled
 
 from attention_ui.lessons import LESSONS
 

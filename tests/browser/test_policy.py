@@ -10,7 +10,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from conftest import Server, free_port
+from .conftest import Server, free_port
 
 from attention_ui.headers import SETTING
 from attention_ui.lessons import LESSONS
