@@ -167,9 +167,12 @@ def take_operations(desk: Desk) -> None:
     desk.receive(board.pending(BOARD, desk.session, desk.ack))
 
 
-def hand_out(desk: Desk) -> None:
-    """Give every control its value; before any of them is drawn."""
-    state = st.session_state.to_dict()
+def hand_out(desk: Desk, page: str) -> None:
+    """Give every control its value; before any of them is drawn.
+
+    On another page it is another control, which Streamlit would begin anew where no browser has told of it.
+    """
+    state = st.session_state.to_dict() if desk.page == page else {}
     for key, value in _values(desk):
         if value != desk.shown.get(key, value):
             desk.before.setdefault(key, []).append(desk.shown[key])

@@ -24,9 +24,10 @@ def run() -> None:
     board.provide()
     page, lesson = _navigation()
     desk = controls.take_up()
-    controls.hand_out(desk)
-    address.release(desk, live.page_now())
-    desk.page, desk.parts = live.page_now(), []
+    here = live.page_now()
+    controls.hand_out(desk, here)
+    address.release(desk, here)
+    desk.page, desk.parts = here, []
     desk.framed = controls.framing(desk)
     token = live.desk.set(desk)
     try:

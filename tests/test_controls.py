@@ -28,7 +28,7 @@ def told(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dic
 def run(told: dict[str, Any], **moved: Any) -> Desk:
     told.update(moved)
     desk = controls.take_up()
-    controls.hand_out(desk)
+    controls.hand_out(desk, desk.page)
     return desk
 
 
@@ -47,7 +47,7 @@ def test_an_old_value_by_itself_is_what_the_reader_chose(told: dict[str, Any]) -
     run(told)
     desk = run(told, n=5)
     desk.undo()
-    controls.hand_out(desk)
+    controls.hand_out(desk, desk.page)
     assert told["n"] == 4
     assert run(told, n=5).bench.n_k == 5
     tokens = told["tokens"]

@@ -26,6 +26,8 @@ from faults import Place, join, page  # noqa: E402
 from tab import Tab  # noqa: E402
 from users import Numbers, Tally, User  # noqa: E402
 
+from attention_core.masks import MASKS, MaskSpec  # noqa: E402
+
 pytestmark = pytest.mark.server
 PATIENT = "--ws-ping-interval 1 --ws-ping-timeout 1"
 
@@ -117,6 +119,24 @@ def test_a_text_or_a_broken_message_is_closed_and_leaves_no_traceback(server):
     server.log.seek(0)
     written = server.log.read()
     assert "Traceback" not in written and '"level": "error"' not in written
+
+
+def test_a_control_of_another_page_keeps_its_value_where_the_browser_has_not_told_of_it_yet(server):
+    async def story() -> str:
+        user = User(server.host, 1, Tally())
+        await user.open()
+        await user._page()  # the masks are compared in the page, and chosen beside it on the other one
+        user.numbers.mask = MaskSpec("prefix")
+        await user.run(user.tab.ask(user.tab.choose("mask_0_kind", MASKS["prefix"].title)))
+        await user._page()
+        user.numbers.n_k = 6
+        await user.run(user.tab.ask(user.tab.slide("n_k", 6)))
+        user.check()
+        await user.close()
+        assert not user.tally.errors
+        return user.tab.board["query"]
+
+    assert "mask=prefix-2&" in asyncio.run(story())
 
 
 def test_after_a_kill_a_reader_finds_the_numbers_of_the_address_bar_again():
