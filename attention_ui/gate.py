@@ -203,7 +203,10 @@ class Visit:
             self.idle.set()
 
     async def sent(self, message: Message) -> None:
-        """A message to the browser, on its way out; one to a browser that is gone is nobody's error."""
+        """A message to the browser, on its way out; one to a browser that is gone is nobody's error.
+
+        Streamlit may have more to say after it has closed a websocket itself, because of what came in.
+        """
         if message["type"] == "websocket.accept":
             self.gate.came(self)
         elif message["type"] == "websocket.send" and is_last(message.get("bytes") or b""):
@@ -211,6 +214,7 @@ class Visit:
             self.idle.set()
         self.unanswered = None
         if not self.closed:
+            self.closed = message["type"] == "websocket.close"
             with suppress(OSError):  # the app is told when it next asks for a message
                 await self.send(message)
 

@@ -154,6 +154,22 @@ def test_of_too_many_silent_connections_the_first_is_sent_away_and_readers_still
     asyncio.run(story())
 
 
+def test_what_the_app_still_says_after_it_has_closed_a_websocket_goes_nowhere() -> None:
+    async def closing(scope: dict, receive, send) -> None:
+        await receive()
+        for message in ({"type": "websocket.accept"}, {"type": "websocket.close", "code": 1003}):
+            await send(message)
+        await send({"type": "websocket.send", "bytes": finished()})
+
+    async def story() -> None:
+        browser = Browser(Gate(closing))
+        assert [(await browser.hear())["type"] for _ in range(2)] == ["websocket.accept", "websocket.close"]
+        await asyncio.wait_for(browser.task, 5)
+        assert browser.heard.empty()
+
+    asyncio.run(story())
+
+
 @pytest.mark.parametrize("said", ["0", "-1", "many", "", "1.5", "٣"])
 def test_a_number_of_readers_that_makes_no_sense_is_refused(
     said: str, monkeypatch: pytest.MonkeyPatch
