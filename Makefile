@@ -13,10 +13,10 @@ PYTHON = $$(for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 run: $(VENV)/ready-to-run
 	$(BIN)/streamlit run app.py
 
-# what needs no browser and no server of its own runs on every core at once
+# on every core at once: test by test what needs no browser and no server of its own, the rest file by file
 test: lint
 	$(BIN)/python -m pytest -m "not browser and not server" -n auto --dist worksteal
-	$(BIN)/python -m pytest -m "browser or server"
+	$(BIN)/python -m pytest -m "browser or server" -n auto --dist loadfile
 
 lint: $(VENV)/ready-to-test $(VENV)/ready-chromium $(VENV)/ready-npm $(VENV)/ready-haproxy
 	$(BIN)/ruff check .
