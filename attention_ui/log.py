@@ -72,7 +72,7 @@ def as_json_lines() -> None:
     def take_over(logger: logging.Logger) -> None:
         logger.handlers, logger.propagate = [handler], False
 
-    config.set_option("logger.enableRich", False)  # where rich is installed, errors would be drawn, message and all
+    config.set_option("logger.enableRich", False)  # else rich, where it is, draws errors, message and all
     streamlit_logger.setup_formatter = take_over
     for name in [*OTHERS, *streamlit_logger._loggers, ours.name]:
         take_over(logging.getLogger(name))

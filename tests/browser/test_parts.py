@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from .test_app import APP, settled
 
 from attention_ui.lessons import LESSONS
+
+from .test_app import APP, settled
 
 PARTS = [lesson for lesson in LESSONS if lesson.part]
 each_part = pytest.mark.parametrize("slug", [lesson.slug for lesson in PARTS])

@@ -10,10 +10,11 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from .conftest import Server, free_port
 
 from attention_ui.headers import SETTING
 from attention_ui.lessons import LESSONS
+
+from .conftest import Server, free_port
 
 APP = Path(__file__).parents[2] / "app.py"
 WATCH = """

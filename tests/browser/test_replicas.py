@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from .test_app import enter, expect_shown, in_the_address, settled, shown
 
 from attention_ui.bench import numbers
 from tests.cluster import Cluster, missing
+
+from .test_app import enter, expect_shown, in_the_address, settled, shown
 
 
 @pytest.mark.server
