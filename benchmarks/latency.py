@@ -20,11 +20,15 @@ PAGE = "walkthrough"
 LINK = "way=qkv&n=8&dk=8&dv=8&view=all"  # eight tokens, d_k 8, all stages on screen
 WITH_FIGURE = LINK + "&panel=heat"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-QUIET = 450  # ms without a change, a message or a paint that end one measurement
+QUIET = 450  # ms without a change, a message or a paint that end one measurement when nothing is awaited
 
 WATCH = Path(__file__).with_name("watch.js").read_text(encoding="utf-8")
 START = "marks => Object.assign(seen, {began: 0, sent: 0, bytes: 0, heard: 0, paints: {}, marks})"
-READ = "() => ({...seen, now: performance.now()})"
+READ = """() => ({
+  ...seen,
+  now: performance.now(),
+  awaited: document.querySelector("[data-testid=stApp]").dataset.testScriptState !== "notRunning",
+})"""
 
 
 @dataclass
@@ -47,7 +51,7 @@ class Tab:
             self.page.wait_for_timeout(50)
             now: dict[str, Any] = self.page.evaluate(READ)
             last = max([now["began"], now["heard"], *now["paints"].values()])
-            if now["sent"] and now["heard"] and now["now"] - last > QUIET:
+            if now["sent"] and now["heard"] and not now["awaited"] and now["now"] - last > QUIET:
                 break
         else:
             raise TimeoutError("the page did not come to rest")

@@ -1,6 +1,8 @@
-// Runs in a page before anything else: notes when a key is pressed, when a message is sent and received,
-// and when the last change inside each of `seen.marks` (name: selector) has been painted.
+// Runs in a page before anything else: notes when the key is pressed that commits an edit and, from then on, when
+// a message is sent and received, and when the last change inside each of `seen.marks` (name: selector) has been
+// painted. What was sent or changed before that key belongs to something else.
 (() => {
+  const COMMITS = ["Enter", "ArrowLeft", "ArrowRight"];
   const seen = window.seen = { began: 0, sent: 0, bytes: 0, heard: 0, paints: {}, marks: {} };
 
   const Socket = window.WebSocket;
@@ -8,20 +10,20 @@
     constructor(...how) {
       super(...how);
       this.addEventListener("message", message => {
+        if (!seen.began) return;
         seen.bytes += message.data.byteLength ?? message.data.size ?? message.data.length;
         seen.heard = performance.now();
       });
     }
 
     send(data) {
-      seen.sent ||= performance.now();
+      if (seen.began) seen.sent ||= performance.now();
       return super.send(data);
     }
   };
 
-  // the last key before anything is sent is the one that commits the edit
   addEventListener("keydown", event => {
-    if (event.isTrusted && !seen.sent) Object.assign(seen, { began: performance.now(), paints: {} });
+    if (event.isTrusted && COMMITS.includes(event.key)) seen.began ||= performance.now();
   }, true);
 
   const nameOf = node => {
@@ -37,6 +39,7 @@
   });
 
   const observer = new MutationObserver(records => {
+    if (!seen.began) return;
     for (const name of new Set(records.map(record => nameOf(record.target)))) if (name) notePaint(name);
   });
   const everything = { subtree: true, childList: true, characterData: true, attributes: true };
