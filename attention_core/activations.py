@@ -58,11 +58,12 @@ RELU = operation("ReLU", relu, "cell", by_hand.relu, per_cell(1),
 GELU = operation("GELU", gelu, "cell", by_hand.gelu, per_cell(5),
                  latex=r"\tfrac{{1}}{{2}} {0} \odot "
                        r"\left(1 + \operatorname{{erf}}\left({0} / \sqrt{{2}}\right)\right)",
-                 code="gelu({0})", torch="F.gelu({0})", helpers=(erf, gelu))
+                 code="gelu({0})", torch="F.gelu({0})", helpers=(erf, gelu), arrow="GELU (erf)")
 GELU_TANH = operation("GELU with tanh", gelu_tanh, "cell", by_hand.gelu_tanh, per_cell(9),
                       latex=r"\tfrac{{1}}{{2}} {0} \odot \left(1 + \tanh\left(\sqrt{{2 / \pi}} "
                             r"\left({0} + 0.044715 \left({0}\right)^3\right)\right)\right)",
-                      code="gelu_tanh({0})", torch='F.gelu({0}, approximate="tanh")', helpers=(gelu_tanh,))
+                      code="gelu_tanh({0})", torch='F.gelu({0}, approximate="tanh")', helpers=(gelu_tanh,),
+                      arrow="GELU (tanh)")
 SILU = operation("SiLU", swish, "cell", by_hand.swish, per_cell(4),
                  latex=r"{0} \oslash \left(1 + e^{{-{0}}}\right)",
                  code="swish({0})", torch="F.silu({0})", helpers=(swish,))

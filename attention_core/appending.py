@@ -40,6 +40,7 @@ def appended(past: int) -> Operation:
         ("rows " + " ".join(map(str, [*range(past), -1])), f"at {past} 0"),
         work,
         FREE,
+        arrow="new row",
     )
 
 

@@ -77,13 +77,14 @@ def over_rows(here: Cell) -> Work:
 
 # fmt: off
 DIFFERENCE = operation("difference", _difference, "cell cell", minus, per_cell(1),
-                       latex="{0} - {1}", code="{0} - {1}")
+                       latex="{0} - {1}", code="{0} - {1}", arrow="− {1}")
 ROW_LOSS = operation("cross-entropy of a row", _row_loss, "row row", row_loss, per_cell(2),
                      latex=r"-\textstyle\sum_j \left({0}\right)_{{ij}} \left({1}\right)_{{ij}}",
                      code="-({0} * {1}).sum(axis=-1, keepdims=True)",
-                     torch="-({0} * {1}).sum(dim=-1, keepdim=True)")
+                     torch="-({0} * {1}).sum(dim=-1, keepdim=True)",
+                     arrow="− where {other} is 1")
 OVER_ROWS = operation("over the number of rows", _over_rows, "cell", over_rows, per_cell(1),
-                      latex=r"\frac{{1}}{{n}}\,{0}", code="{0} / {0}.shape[-2]")
+                      latex=r"\frac{{1}}{{n}}\,{0}", code="{0} / {0}.shape[-2]", arrow="÷ n")
 
 OPERATIONS = (DIFFERENCE, ROW_LOSS, OVER_ROWS)
 

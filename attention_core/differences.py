@@ -20,7 +20,7 @@ def _difference(a: Array, b: Array) -> Array:
 
 
 DIFFERENCE = operation("difference", _difference, "cell cell", minus, per_cell(1),
-                       latex="{0} - {1}", code="{0} - {1}")  # fmt: skip
+                       latex="{0} - {1}", code="{0} - {1}", arrow="− {1}")  # fmt: skip
 
 
 @cache

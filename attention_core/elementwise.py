@@ -60,21 +60,21 @@ def _multiply(a: Array, b: Array) -> Array:
 
 # fmt: off
 MULTIPLY = operation("product cell by cell", _multiply, "cell cell", worked.times, per_cell(1),
-                     latex=r"{0} \odot {1}", code="{0} * {1}")
+                     latex=r"{0} \odot {1}", code="{0} * {1}", arrow="× {other}")
 MINUS_FIRST = operation("minus a number per row", _per_row(np.subtract), "cell first", minus, per_cell(1),
-                        latex="{0} - {1}", code="{0} - {1}")
+                        latex="{0} - {1}", code="{0} - {1}", arrow="− {1}")
 OVER_FIRST = operation("over a number per row", _per_row(np.divide), "cell first", over, per_cell(1),
-                       latex=r"{0} \oslash {1}", code="{0} / {1}")
+                       latex=r"{0} \oslash {1}", code="{0} / {1}", arrow="÷ {1}")
 MINUS_TOP = operation("minus a number per column", _per_column(np.subtract), "cell top", minus, per_cell(1),
-                      latex="{0} - {1}", code="{0} - {1}")
+                      latex="{0} - {1}", code="{0} - {1}", arrow="− {1}")
 OVER_TOP = operation("over a number per column", _per_column(np.divide), "cell top", over, per_cell(1),
-                     latex=r"{0} \oslash {1}", code="{0} / {1}")
+                     latex=r"{0} \oslash {1}", code="{0} / {1}", arrow="÷ {1}")
 TIMES_TOP = operation("times a number per column", _per_column(np.multiply), "cell top", worked.times,
-                      per_cell(1), latex=r"{0} \odot {1}", code="{0} * {1}")
+                      per_cell(1), latex=r"{0} \odot {1}", code="{0} * {1}", arrow="× {1}")
 PLUS_TOP = operation("plus a number per column", _per_column(np.add), "cell top", worked.plus,
-                     per_cell(1), latex="{0} + {1}", code="{0} + {1}")
+                     per_cell(1), latex="{0} + {1}", code="{0} + {1}", arrow="+ {1}")
 PLUS_NUMBER = operation("plus a number", np.add, "cell all", worked.plus, per_cell(1),
-                        latex="{0} + {1}", code="{0} + {1}")
+                        latex="{0} + {1}", code="{0} + {1}", arrow="+ {1}")
 # fmt: on
 
 OPERATIONS = (

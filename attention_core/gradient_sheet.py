@@ -56,7 +56,7 @@ def slope(here: Cell) -> Work:
 
 # fmt: off
 WEIGHED = operation("product of two tables", _weighed, "cell cell", worked.times, per_cell(1),
-                    latex=r"{0} \odot {1}", code="{0} * {1}")
+                    latex=r"{0} \odot {1}", code="{0} * {1}", arrow="∘ {other}")
 SLOPE = operation("slope of the soft cap", _slope, "cell all", slope, per_cell(3),
                   latex=r"1 - \left(\frac{{{0}}}{{{1}}}\right)^2", code="1.0 - ({0} / {1}) ** 2")
 

@@ -134,7 +134,7 @@ PART = operation("part of a sum", _part, "cell cell", portion, per_cell(2),
                  code="np.exp({0} - np.where(np.isneginf({1}), 0.0, {1}))",
                  torch="torch.exp({0} - {1}.masked_fill(torch.isneginf({1}), 0.0))")
 TIMES_FIRST = operation("times a number per row", _times_first, "cell first", worked.times, per_cell(1),
-                        latex=r"{0} \odot {1}", code="{0} * {1}")
+                        latex=r"{0} \odot {1}", code="{0} * {1}", arrow="× {1}")
 # fmt: on
 
 OPERATIONS = (LOG_SUM, LOG_ADD, PART, TIMES_FIRST)

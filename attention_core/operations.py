@@ -50,7 +50,9 @@ class Operation:
     | head H D N M | the matrix (N, M·D) cut into M heads without swapping axes: the cell it was in head H |
 
     `worked(cell)` gives the arithmetic of one cell, `flops(shapes)` the number of operations for inputs of
-    these shapes. `helpers` are the functions that `code` calls, for programs to bring along.
+    these shapes. `helpers` are the functions that `code` calls, for programs to bring along. `arrow` is what
+    stands over an arrow to the result: the inputs' symbols go into the braces, {other} is the one of two
+    equals that the arrow does not come from.
     """
 
     name: str
@@ -62,6 +64,18 @@ class Operation:
     worked: Callable[[Cell], Work]
     flops: Callable[[Sequence[Shape]], int]
     helpers: tuple[Callable[..., Any], ...] = ()
+    arrow: str | None = None  # None: the name
+
+    def over_arrow(self, symbols: Sequence[str], place: int = 0) -> str:
+        """What stands over an arrow that comes from the input at `place`, with plain symbols for the inputs.
+
+        Where the order of the inputs matters and the arrow comes from a later one, the first is written too:
+        ÷ σ from C, C ÷ σ from σ.
+        """
+        template = self.name if self.arrow is None else self.arrow
+        other = next((symbol for at, symbol in enumerate(symbols) if at != place), "")
+        text = template.format(*symbols, other=other)
+        return f"{symbols[0]} {text}" if place and "{1}" in template else text
 
     def work(self, inputs: Sequence[Any], i: int, j: int, show: Show, **more: Any) -> Work:
         """The arithmetic of cell (i, j), counted from 0; `more` are further fields of a Cell."""
@@ -151,30 +165,33 @@ def operation(
     code: str,
     torch: str = "",
     helpers: tuple[Callable[..., Any], ...] = (),
+    arrow: str | None = None,
 ) -> Operation:
     """An Operation in one call: patterns of one word each, and PyTorch as NumPy unless it is given."""
-    return Operation(name, compute, latex, code, torch or code, tuple(reads.split()), work, flops, helpers)
+    patterns = tuple(reads.split())
+    return Operation(name, compute, latex, code, torch or code, patterns, work, flops, helpers, arrow)
 
 
 # fmt: off
 MATMUL = operation("product", matmul, "row column", worked.dot, _matmul_flops,
-                   latex=r"{0}\,{1}", code="{0} @ {1}")
+                   latex=r"{0}\,{1}", code="{0} @ {1}", arrow="× {1}")
 TRANSPOSE = operation("transpose", _transpose, "swapped", worked.swap, FREE,
                       latex=r"{0}^\top", code="{0}.swapaxes(-1, -2)")
 KEEP = operation("no change", _keep, "cell", worked.keep, FREE,
-                 latex="{0}", code="{0}")
+                 latex="{0}", code="{0}", arrow="")
 DIVIDE = operation("division", np.divide, "cell all", worked.quotient, per_cell(1),
-                   latex=r"\frac{{{0}}}{{{1}}}", code="{0} / {1}")
+                   latex=r"\frac{{{0}}}{{{1}}}", code="{0} / {1}", arrow="÷ {1}")
 SCALE = operation("multiplication by a number", np.multiply, "cell all", worked.times, per_cell(1),
-                  latex=r"{1}\,{0}", code="{0} * {1}")
+                  latex=r"{1}\,{0}", code="{0} * {1}", arrow="× {1}")
 SOFTCAP = operation("soft cap", _softcap, "cell all", worked.capped, per_cell(3),
                     latex=r"{1}\,\tanh\left(\frac{{{0}}}{{{1}}}\right)",
                     code="{1} * np.tanh({0} / {1})", torch="{1} * torch.tanh({0} / {1})")
 ADD = operation("sum", _add, "cell cell", worked.plus, per_cell(1),
-                latex="{0} + {1}", code="{0} + {1}")
+                latex="{0} + {1}", code="{0} + {1}", arrow="+ {other}")
 MASK = operation("mask", _mask, "cell cell", worked.mask, per_cell(1),
                  latex="{0} + {1}",
-                 code="np.where({1}, {0}, -np.inf)", torch="{0}.masked_fill(~{1}, -torch.inf)")
+                 code="np.where({1}, {0}, -np.inf)", torch="{0}.masked_fill(~{1}, -torch.inf)",
+                 arrow="+ {1}")
 SOFTMAX = operation("softmax", softmax, "row", worked.share, per_cell(5),
                     latex=r"\operatorname{{softmax}}\left({0}\right)",
                     code="softmax({0})", torch="torch.softmax({0}, dim=-1)", helpers=(softmax,))

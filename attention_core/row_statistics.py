@@ -30,6 +30,7 @@ def _statistic(name: str, over: Over, *, squares: bool = False, one_less: bool =
     added = "({0} ** 2)" if squares else "{0}"
     count = f"({{0}}.shape[{axis}] - 1)" if one_less else f"{{0}}.shape[{axis}]"
     below = f"{letter} - 1" if one_less else letter
+    divisor = f"({letter} − 1)" if one_less else letter
     term = rf"\left({{0}}\right)_{{{{ij}}}}{'^2' * squares}"
     return operation(
         name if over == "row" else f"{name} of a column",
@@ -40,6 +41,7 @@ def _statistic(name: str, over: Over, *, squares: bool = False, one_less: bool =
         latex=rf"\frac{{{{1}}}}{{{{{below}}}}} \textstyle\sum_{index} {term}",
         code=f"{added}.sum(axis={axis}, keepdims=True) / {count}",
         torch=f"{added}.sum(dim={axis}, keepdim=True) / {count}",
+        arrow=f"squares ÷ {divisor}" if squares else f"mean of a {over}",
     )
 
 
@@ -67,6 +69,7 @@ ROOT = operation(
     latex=r"\sqrt{{{0} + {1}}}",
     code="np.sqrt({0} + {1})",
     torch="torch.sqrt({0} + {1})",
+    arrow="√({0} + {1})",
 )
 
 OPERATIONS = (

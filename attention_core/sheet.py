@@ -21,6 +21,7 @@ from attention_core.written import Show, cell, tex, visible
 
 Mark = tuple[tuple[str, str], ...]  # pieces of text, each "" or "sub" or "sup"
 NUMBER_BYTES = 8  # float64
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 ONE = "one"  # the axis of a single column (one number per token) or a single row (one per feature)
 
 
@@ -92,6 +93,14 @@ def stage(
     name, symbol, mark, title, axes, step = line
     return Stage(
         name, symbol, mark, title, operation, tuple(inputs.split()), tuple(axes.split()), *says, step, aside
+    )
+
+
+def plain(mark: Mark) -> str:
+    """The pieces of a symbol as one text: W_Q, √d_k, σ²."""
+    before = {"": "", "sub": "_", "sup": ""}
+    return "".join(
+        before[place] + (text.translate(RAISED) if place == "sup" else text) for text, place in mark
     )
 
 
@@ -205,6 +214,22 @@ def between(sheet: Sheet, name: str, target: str) -> list[Stage]:
             raise KeyError(wanted)
     after = names[names.index(name) + 1 : names.index(target) + 1]
     return [stage for stage in sheet.stages if stage.name in after]
+
+
+def arrow(sheet: Sheet, since: str, name: str, **said: str) -> str:
+    """What is done from one line to a later one, as it stands over an arrow: "÷ √d_k, + M, softmax".
+
+    The way back from a stage goes to its first input, and to `since` as soon as that is any of its inputs.
+    said: what is written for an input instead of its symbol. Raises KeyError where the way misses `since`.
+    """
+    symbols = {line.name: plain(line.mark) for line in sheet} | said
+    done: list[str] = []
+    while name != since:
+        stage = sheet.stage(name)
+        place = stage.inputs.index(since) if since in stage.inputs else 0
+        done.insert(0, stage.operation.over_arrow([symbols[input_] for input_ in stage.inputs], place))
+        name = stage.inputs[place]
+    return ", ".join(filter(None, done))
 
 
 def _copied(line: Given, value: ArrayLike) -> NDArray[Any]:

@@ -124,23 +124,25 @@ def blocked(here: Cell) -> Work:
 # fmt: off
 MAXIMUM = operation("largest of a row", _maximum, "row", largest, per_cell(1),
                     latex=r"\max_j \left({0}\right)_{{ij}}",
-                    code="{0}.max(axis=-1, keepdims=True)", torch="{0}.amax(dim=-1, keepdim=True)")
+                    code="{0}.max(axis=-1, keepdims=True)", torch="{0}.amax(dim=-1, keepdim=True)",
+                    arrow="max")
 MAXIMUM_OFF = operation("less the largest of its row", _below, "cell first", off, per_cell(1),
                         latex="{0} - {1}", code="{0} - np.where(np.isneginf({1}), 0.0, {1})",
-                        torch="{0} - {1}.masked_fill(torch.isneginf({1}), 0.0)")
+                        torch="{0} - {1}.masked_fill(torch.isneginf({1}), 0.0)", arrow="− max")
 EXP = operation("exponential", np.exp, "cell", power, per_cell(1),
-                latex=r"\exp\left({0}\right)", code="np.exp({0})", torch="torch.exp({0})")
+                latex=r"\exp\left({0}\right)", code="np.exp({0})", torch="torch.exp({0})", arrow="exp")
 TOTAL = operation("sum of a row", _total, "row", total, per_cell(1),
                   latex=r"\textstyle\sum_j \left({0}\right)_{{ij}}",
-                  code="{0}.sum(axis=-1, keepdims=True)", torch="{0}.sum(dim=-1, keepdim=True)")
+                  code="{0}.sum(axis=-1, keepdims=True)", torch="{0}.sum(dim=-1, keepdim=True)",
+                  arrow="add up")
 SHARE = operation("share of its row", _share, "cell first", share, per_cell(1),
                   latex=r"{0} \oslash {1}", code="{0} / np.where({1} == 0.0, 1.0, {1})",
-                  torch="{0} / {1}.masked_fill({1} == 0.0, 1.0)")
+                  torch="{0} / {1}.masked_fill({1} == 0.0, 1.0)", arrow="÷ {1}")
 OPEN_ONLY = operation("0 where the mask blocks", _open_only, "cell cell", blocked, per_cell(0),
                       latex=r"{0} \text{{ where }} {1} = 0 \text{{, else }} 0",
-                      code="np.where({1}, {0}, 0.0)", torch="{0}.masked_fill(~{1}, 0.0)")
+                      code="np.where({1}, {0}, 0.0)", torch="{0}.masked_fill(~{1}, 0.0)", arrow="0 where −∞")
 OVER_NUMBER = operation("over a number", np.divide, "cell all", over, per_cell(1),
-                        latex=r"\frac{{{0}}}{{{1}}}", code="{0} / {1}")
+                        latex=r"\frac{{{0}}}{{{1}}}", code="{0} / {1}", arrow="÷ {1}")
 # fmt: on
 
 OPERATIONS = (MAXIMUM, MAXIMUM_OFF, EXP, TOTAL, SHARE, OPEN_ONLY, OVER_NUMBER)

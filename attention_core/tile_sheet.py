@@ -95,14 +95,14 @@ def _below_unseen(here: Cell) -> Work:
 # fmt: off
 LARGER = operation("larger of two", _larger, "cell cell", larger, per_cell(1),
                    latex=r"\max\left({0}, {1}\right)", code="np.maximum({0}, {1})",
-                   torch="torch.maximum({0}, {1})")
-BELOW = replace(MAXIMUM_OFF, name="less the largest so far", worked=_below_unseen)
+                   torch="torch.maximum({0}, {1})", arrow="the larger")
+BELOW = replace(MAXIMUM_OFF, name="less the largest so far", worked=_below_unseen, arrow="− {1}")
 DROP = operation("less what it has become", _drop, "cell cell", drop, per_cell(1),
                  latex="{0} - {1}", code="np.where(np.isneginf({0}), -np.inf, {0} - {1})",
-                 torch="torch.where(torch.isneginf({0}), -torch.inf, {0} - {1})")
+                 torch="torch.where(torch.isneginf({0}), -torch.inf, {0} - {1})", arrow="− {1}")
 OVER_TOTAL = operation("over the sum so far", _over_total, "cell first", _or_unseen(over, 1, 0.0),
                        per_cell(1), latex=r"{0} \oslash {1}", code="{0} / np.where({1} == 0.0, 1.0, {1})",
-                       torch="{0} / {1}.masked_fill({1} == 0.0, 1.0)")
+                       torch="{0} / {1}.masked_fill({1} == 0.0, 1.0)", arrow="÷ {1}")
 WITH_LOG = operation("plus a logarithm", _with_log, "cell cell", _or_unseen(with_log, 0, -np.inf),
                      per_cell(2), latex=r"{0} + \log {1}",
                      code="np.where(np.isinf({0}), {0}, {0} + np.log({1}))",

@@ -40,7 +40,7 @@ def _distance_flops(shapes: Sequence[Shape]) -> int:
 
 # fmt: off
 FREQUENCY = operation("frequency", _frequency, "cell all", by_hand.frequency, per_cell(2),
-                      latex=r"{1}^{{-{0}}}", code="{1} ** -{0}")
+                      latex=r"{1}^{{-{0}}}", code="{1} ** -{0}", arrow="{1} to the −{0}")
 DISTANCE = operation("minus the distance", _distance, "first top", by_hand.distance, _distance_flops,
                      latex=r"-\left|{0} - {1}\right|",
                      code="-np.abs({0} - {1})", torch="-torch.abs({0} - {1})")
@@ -131,6 +131,7 @@ def rotation(width: int, pairing: Pairing = "interleaved", rotary_dim: int = 0) 
         by_hand.rotation(place),
         lambda shapes: 3 * shapes[0][-2] * turned + 2 * shapes[0][-2] * half,
         (function,),
+        "turned",
     )
 
 

@@ -159,6 +159,26 @@ def test_every_template_has_a_place_for_every_input(operation: Operation, inputs
 
 
 @each_operation
+def test_an_arrow_says_in_plain_words_what_is_done(operation: Operation, inputs: tuple[Any, ...]) -> None:
+    symbols = ("«one»", "«two»", "«three»")[: len(inputs)]
+    text = operation.over_arrow(symbols)
+    assert bool(text) == (operation is not KEEP)
+    assert not set(text) & set("{}\\")
+
+
+def test_of_two_equals_an_arrow_names_the_one_that_it_does_not_come_from() -> None:
+    for operation, sign in ((ADD, "+"), (elementwise.MULTIPLY, "×"), (gradient_sheet.WEIGHED, "∘")):
+        assert operation.over_arrow("AB") == f"{sign} B"
+        assert operation.over_arrow("AB", place=1) == f"{sign} A"
+
+
+def test_where_the_order_matters_an_arrow_from_the_second_writes_the_first_too() -> None:
+    for operation, sign in ((elementwise.OVER_FIRST, "÷"), (elementwise.MINUS_FIRST, "−")):
+        assert operation.over_arrow("CD") == f"{sign} D"
+        assert operation.over_arrow("CD", place=1) == f"C {sign} D"
+
+
+@each_operation
 def test_latex_braces_match(operation: Operation, inputs: tuple[Any, ...]) -> None:
     filled = operation.latex.format(*("A", "B", "C")[: len(inputs)])
     assert filled.count("{") == filled.count("}")

@@ -9,7 +9,7 @@ import pytest
 from attention_core.attention import attention, attention_from_x
 from attention_core.numbers import show
 from attention_core.operations import ADD, MATMUL
-from attention_core.sheet import Given, Sheet, Stage, cost, reads, run, work
+from attention_core.sheet import Given, Sheet, Stage, arrow, cost, mark, plain, reads, run, work
 from attention_core.sheets import ATTENTION, PROJECTED, SCALINGS, attention_sheet
 from attention_core.steps import STEPS
 
@@ -206,6 +206,44 @@ def test_formulas_are_made_of_the_symbols_of_the_inputs() -> None:
             formula = sheet.formula(stage.name)
             assert formula.count("{") == formula.count("}")
             assert not re.search(r"\{\d\}|None", formula)
+
+
+def test_an_arrow_says_everything_that_is_done_on_its_way() -> None:
+    assert arrow(ATTENTION, "scores", "scaled") == "÷ √d_k"
+    assert arrow(ATTENTION, "scores", "masked") == "÷ √d_k, + M"
+    assert arrow(ATTENTION, "scores", "weights") == "÷ √d_k, + M, softmax"
+    assert arrow(ATTENTION, "weights", "output") == "× V"
+    assert arrow(ATTENTION, "weights", "weights") == ""
+
+
+def test_an_arrow_follows_the_sheet_whatever_is_switched_on() -> None:
+    assert (
+        arrow(attention_sheet(scaling="number", bias=True), "scores", "weights") == "× c, + B, + M, softmax"
+    )
+    assert arrow(attention_sheet(scaling="none"), "scores", "scaled") == ""
+    assert arrow(attention_sheet(scaling="none", softcap=True), "scores", "masked") == "soft cap, + M"
+
+
+@each_sheet
+def test_an_arrow_of_two_stages_is_that_of_each_one_after_the_other(sheet: Sheet) -> None:
+    first, second = arrow(sheet, "scores", "scaled"), arrow(sheet, "scaled", "masked")
+    assert arrow(sheet, "scores", "masked") == ", ".join(filter(None, (first, second)))
+
+
+def test_a_number_can_stand_on_an_arrow_instead_of_its_symbol() -> None:
+    assert arrow(ATTENTION, "scores", "masked", divisor="√2") == "÷ √2, + M"
+
+
+@pytest.mark.parametrize(("since", "name"), [("output", "scores"), ("k", "weights"), ("nothing", "weights")])
+def test_an_arrow_between_lines_that_do_not_follow_is_refused(since: str, name: str) -> None:
+    with pytest.raises(KeyError):
+        arrow(ATTENTION, since, name)
+
+
+def test_a_symbol_in_plain_text_keeps_what_stands_below_and_above() -> None:
+    assert [plain(mark(*pieces)) for pieces in (("Q",), ("W", "Q"), ("√d", "k"), ("σ", "1", "2"))] == [
+        "Q", "W_Q", "√d_k", "σ_1²"
+    ]  # fmt: skip
 
 
 def test_the_cost_of_each_stage_counts_operations_and_bytes() -> None:
