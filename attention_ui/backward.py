@@ -15,6 +15,7 @@ from attention_ui import teaching
 from attention_ui.board import Unit
 from attention_ui.choices import Choice, Switch
 from attention_ui.desk import Desk
+from attention_ui.grids import unit_after
 from attention_ui.scene import Scene, worked
 from attention_ui.theme import colour_range
 
@@ -55,22 +56,22 @@ def scene_of(desk: Desk) -> Scene:
     return now
 
 
-def layout_of(desk: Desk) -> list[list[Unit]]:
+def layout_of(desk: Desk, now: Scene) -> list[list[Unit]]:
     """The calculation, then how the chosen gradient is made, and what trying finds."""
     forward = [
         Unit("scores", left="q", top="k_t", corner="k"),
-        Unit("weights", via="÷ √d_k, + M, softmax"),
+        unit_after(now, "scores", "weights"),
     ]
     output = [Unit("output", left="weights", top="v", echo=["weights"]), Unit("d_output")]
     name = OF.of(desk.bench)
     beside = [Unit("tried"), Unit("apart")]
     if name != "scores":
         return [forward, output, [_MADE[name], *beside]]
-    scores = [Unit("d_scores", via="÷ √d_k"), *beside]
+    scores = [unit_after(now, "d_masked", "d_scores"), *beside]
     if ALONE.of(desk.bench):
-        return [forward, output, [_MADE["weights"], Unit("d_masked", via="∘ A")], scores]
-    average = [Unit("row_sum", via="add up"), Unit("d_masked", via="A ∘ (dA − r)")]
-    return [forward, output, [_MADE["weights"], Unit("weighted", via="∘ A")], average, scores]
+        return [forward, output, [_MADE["weights"], unit_after(now, "centred", "d_masked")], scores]
+    average = [unit_after(now, "weighted", "row_sum"), Unit("d_masked", via="A ∘ (dA − r)")]
+    return [forward, output, [_MADE["weights"], unit_after(now, "d_weights", "weighted")], average, scores]
 
 
 _MADE = {

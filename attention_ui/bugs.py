@@ -17,7 +17,7 @@ import numpy as np
 from attention_core.head_sheets import heads_sheet
 from attention_core.numbers import show
 from attention_core.operations import Array
-from attention_core.sheet import Sheet, given, mark
+from attention_core.sheet import Sheet, arrow, given, mark
 from attention_core.verify import Tolerance as Within
 from attention_core.verify import agree, apart, outcome
 from attention_core.written import visible
@@ -127,16 +127,18 @@ def _made(now: Scene, name: str | None) -> Mapping[str, Array]:
     return made
 
 
-def layout_of(desk: Desk) -> list[list[Unit]]:
+def layout_of(desk: Desk, now: Scene) -> list[list[Unit]]:
     """One head as it should be, below it what was found, and the numbers that both come from."""
     bench = desk.bench
     head, few = HEAD.of(bench), key_head(int(HEAD.of(bench)))
-    added = "" if ADDED.of(bench) == "0" else f"+ {ADDED.of(bench)}, "
+    ways = [("scores", "masked")] if float(ADDED.of(bench)) else [("scores", "scaled"), ("biased", "masked")]
+    numbers = {"divisor": f"√{WIDTH}", "bias": ADDED.of(bench)}
+    said = [arrow(now.sheet, f"{since}_{head}", f"{name}_{head}", **numbers) for since, name in ways]
     start = PROJECTIONS if bench.way == "x" else [Unit("q"), Unit("k"), Unit("v")]
     return [
         [
             Unit(f"scores_{head}", left=f"q_{head}", top=f"k_t_{few}"),
-            Unit(f"masked_{head}", via=f"÷ √{WIDTH}, {added}+ M"),
+            Unit(f"masked_{head}", via=", ".join(said)),
         ],
         [Unit(f"output_{head}", left=f"weights_{head}", top=f"v_{few}")],
         [Unit("output_f", left="weights_f")],

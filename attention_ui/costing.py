@@ -24,6 +24,7 @@ from attention_ui import teaching
 from attention_ui.bench import Bench, numbers, token_at
 from attention_ui.board import Unit
 from attention_ui.choices import Amount, Choice, Switch
+from attention_ui.grids import unit_after
 from attention_ui.scene import Scene, worked
 from attention_ui.tokens import literal
 
@@ -130,7 +131,7 @@ def scene_of(bench: Bench) -> Scene:
     )  # fmt: skip
 
 
-def layout_of(bench: Bench) -> list[list[Unit]]:
+def layout_of(bench: Bench, now: Scene) -> list[list[Unit]]:
     """The products in the order of the sheet, every head in a line of its own."""
     first: list[list[Unit]] = [[Unit("q", left="x", top="w_q"), Unit("k", top="w_k"), Unit("v", top="w_v")]]
     if is_step(bench):
@@ -139,19 +140,19 @@ def layout_of(bench: Bench) -> list[list[Unit]]:
             Unit("k_n", top="w_k"),
             Unit("v_n", top="w_v"),
         ]
-        grown = [[Unit(f"{letter}_c"), Unit(letter, via="new row")] for letter in "kv"]
+        grown = [[Unit(f"{letter}_c"), unit_after(now, f"{letter}_c", letter)] for letter in "kv"]
         first = [[Unit("x"), Unit("x_n", via="last row")], rows, *grown]
-    heads = [line for head in range(1, int(HERE.of(bench)) + 1) for line in _head(head)]
+    heads = [line for head in range(1, int(HERE.of(bench)) + 1) for line in _head(now, head)]
     return [*first, *heads, [Unit("output", left="concatenated", top="w_o")]]
 
 
-def _head(head: int) -> list[list[Unit]]:
+def _head(now: Scene, head: int) -> list[list[Unit]]:
     """One head: its table, and what it makes of its values."""
     return [
         [
             Unit(f"scores_{head}", left=f"q_{head}", top=f"k_t_{head}"),
-            Unit(f"scaled_{head}", via="÷ √d_k"),
-            Unit(f"masked_{head}", via="+ M"),
+            unit_after(now, f"scores_{head}", f"scaled_{head}"),
+            unit_after(now, f"scaled_{head}", f"masked_{head}"),
         ],
         [Unit(f"output_{head}", left=f"weights_{head}", top=f"v_{head}")],
     ]

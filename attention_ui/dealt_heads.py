@@ -51,7 +51,7 @@ def scene_of(desk: Desk) -> Scene:
     )  # fmt: skip
 
 
-def layout_of(desk: Desk) -> list[list[Unit]]:
+def layout_of(desk: Desk, now: Scene) -> list[list[Unit]]:
     """The products by columns, the weights of every head, the partial sums, and what adds them."""
     devices = devices_of(desk.bench)
     every = range(1, devices + 1)
@@ -59,7 +59,7 @@ def layout_of(desk: Desk) -> list[list[Unit]]:
         [Unit("q", left="x", top="w_q"), Unit("k", top="w_k"), Unit("v", top="w_v")],
         [Unit(f"weights_{d}") for d in every],
         [Unit("w_o"), *(Unit(f"partial_{d}", left=f"held_{d}", top=f"w_o_{d}") for d in every)],
-        sums(devices, dropped_of(desk.bench)) if teaching.is_open(desk, GUESS) else [],
+        sums(now, devices, dropped_of(desk.bench)) if teaching.is_open(desk, GUESS) else [],
     ]
 
 

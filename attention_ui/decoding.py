@@ -18,6 +18,7 @@ from attention_ui.bench import Bench, token_at
 from attention_ui.board import Unit
 from attention_ui.choices import Amount, Switch
 from attention_ui.desk import Desk
+from attention_ui.grids import unit_after
 from attention_ui.scene import Scene, worked
 from attention_ui.tokens import literal
 
@@ -141,20 +142,26 @@ def _step(now: Scene, t: int) -> list[list[Unit]]:
         Unit(f"new_k_{t}", top="w_k", echo=["w_k"]),
         Unit(f"new_v_{t}", top="w_v", echo=["w_v"]),
     ]
-    added = "in its place" if mistake(now.bench) == "overwritten" else "new row"
-    grown = [
-        [*[Unit(f"{letter}_{t - 1}")] * (t > 1), Unit(f"{letter}_{t}", via=added if t > 1 else "")]
-        for letter in "kv"
-    ]
-    masked = [Unit(f"masked_{t}", via="+ M")] if f"masked_{t}" in now.values else []
+    grown = [_grown(now, letter, t) for letter in "kv"]
+    masked = [unit_after(now, f"scaled_{t}", f"masked_{t}")] if f"masked_{t}" in now.values else []
     attends = [
         Unit(f"scores_{t}", left=f"q_{t}", top=f"k_t_{t}", echo=[f"q_{t}"]),
-        Unit(f"scaled_{t}", via="÷ √d_k"),
+        unit_after(now, f"scores_{t}", f"scaled_{t}"),
         *masked,
     ]
     mixed = [Unit(f"output_{t}", left=f"weights_{t}", top=f"v_{t}", echo=[f"v_{t}"])]
     narrow = now.values[f"k_{t}"].shape[1] + now.values[f"v_{t}"].shape[1] <= 4
     return [projected, *([[*grown[0], *grown[1]]] if narrow else grown), attends, mixed]
+
+
+def _grown(now: Scene, letter: str, t: int) -> list[Unit]:
+    """A cache before a step, and what the step has made of it."""
+    before, name = f"{letter}_{t - 1}", f"{letter}_{t}"
+    if t == 1:
+        return [Unit(name)]
+    if mistake(now.bench) == "overwritten":
+        return [Unit(before), Unit(name, via="in its place")]
+    return [Unit(before), unit_after(now, before, name)]
 
 
 def _next(now: Scene, t: int) -> list[list[Unit]]:

@@ -18,7 +18,7 @@ from attention_ui.bench import Bench, numbers, token_at
 from attention_ui.board import Grid, Unit
 from attention_ui.choices import Amount, Switch
 from attention_ui.desk import Desk
-from attention_ui.grids import grid, names_in
+from attention_ui.grids import grid, names_in, unit_after
 from attention_ui.playing import player
 from attention_ui.scene import Scene, worked
 from attention_ui.tokens import isolated, literal
@@ -75,7 +75,7 @@ def board(desk: Desk) -> None:
         [Unit("k_a", left="x_a", top="w_k", echo=["x_a"]), Unit("v_a", top="w_v")],
         [Unit("k"), Unit("v")],
         [Unit("scores", left="q", top="k_t", echo=["q"])],
-        [Unit("weights", via="÷ √d_k, softmax"), Unit("output", via="× V")],
+        [unit_after(now, "scores", "weights"), unit_after(now, "weights", "output")],
     ]
     drawn = {name: grid(now, name) for name in names_in(layout)}
     words = words_of(desk.bench, desk.bench.n_k)

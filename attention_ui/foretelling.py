@@ -20,6 +20,7 @@ from attention_ui.bench import Bench, token_at
 from attention_ui.board import Unit
 from attention_ui.choices import Amount, Choice, Switch
 from attention_ui.desk import Desk
+from attention_ui.grids import unit_after
 from attention_ui.scene import Scene, worked
 from attention_ui.theme import colour_range
 from attention_ui.tokens import isolated, literal
@@ -104,23 +105,23 @@ def moved(bench: Bench) -> str:
     return "w_out" if START.of(bench) == "rows" else "logits"
 
 
-def layout_of(desk: Desk) -> list[list[Unit]]:
+def layout_of(desk: Desk, now: Scene) -> list[list[Unit]]:
     """Forward, the loss, the gradient, and where the prediction has been made, the step."""
     rows = START.of(desk.bench) == "rows"
     logits = Unit("logits", left="h", top="w_out") if rows else Unit("logits")
-    error = [Unit("error"), Unit("d_logits", via="÷ n")]
-    if WITHOUT_Y.of(desk.bench):
-        error = [Unit("error"), Unit("d_logits")]
+    is_whole = not WITHOUT_Y.of(desk.bench)
+    error = [Unit("error"), unit_after(now, "error", "d_logits") if is_whole else Unit("d_logits")]
     lines = [
-        [logits, Unit("probabilities", via="softmax"), Unit("targets")],
-        [Unit("logs"), Unit("losses", via="− where Y is 1"), Unit("loss", via="average")],
+        [logits, unit_after(now, "logits", "probabilities"), Unit("targets")],
+        [Unit("logs"), unit_after(now, "logs", "losses"), unit_after(now, "losses", "loss")],
         error,
     ]
     if rows:
         lines.append([Unit("d_w_out", left="h_t", top="d_logits", echo=["d_logits"])])
     if teaching.is_open(desk, GUESS):
-        step = [Unit("taken_off", via="× η"), Unit(f"{moved(desk.bench)}_new", via="taken off")]
-        after = [Unit("logits_new")] * rows + [Unit("losses_new"), Unit("loss_new", via="average")]
+        changed = moved(desk.bench)
+        step = [unit_after(now, f"d_{changed}", "taken_off"), Unit(f"{changed}_new", via="taken off")]
+        after = [Unit("logits_new")] * rows + [Unit("losses_new"), unit_after(now, "losses_new", "loss_new")]
         lines += [step, after]
     return lines
 

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from attention_core.masks import as_matrix
 from attention_core.numbers import exact, show, show_table
-from attention_core.sheet import ONE, Given, Mark, Stage, reads
+from attention_core.sheet import ONE, Given, Mark, Stage, arrow, reads
 from attention_core.written import read
 from attention_ui import theme
-from attention_ui.bench import SCALINGS, scaling_word
 from attention_ui.board import Grid, Pattern, Unit
 from attention_ui.scene import Scene, is_token
 
@@ -32,7 +31,6 @@ EDGES = {"query": "n_q", "key": "n_k", "token": "n"}
 NOWHERE = "may look nowhere"
 ROUNDED = "row sum (cells are rounded)"
 PROJECTIONS = [Unit("q", left="x", top="w_q"), Unit("k", top="w_k"), Unit("v", top="w_v")]
-MASKED = "+ M"  # what stands over the arrow to the masked scores
 
 
 def matrices(scene: Scene) -> tuple[str, ...]:
@@ -133,9 +131,9 @@ def width_of(cells: Sequence[Sequence[str]]) -> int:
 def everything(scene: Scene) -> list[list[Unit]]:
     """The whole sheet: the projections in one line, the calculation in the next."""
     tail = [
-        _scaled(scene),
+        unit_after(scene, "scores", "scaled"),
         Unit("mask"),
-        Unit("masked", via=MASKED),
+        unit_after(scene, "scaled", "masked"),
         Unit("output", left="weights", top="v", echo=_echo(scene, "v")),
     ]
     if scene.bench.way == "qkv":
@@ -143,9 +141,9 @@ def everything(scene: Scene) -> list[list[Unit]]:
     return [PROJECTIONS, [Unit("scores", left="q", top="k_t", echo=["q"]), *tail]]
 
 
-def _scaled(scene: Scene) -> Unit:
-    word = scaling_word(scene.bench)
-    return Unit("scaled", via="" if word == "none" else SCALINGS[word])
+def unit_after(scene: Scene, since: str, name: str, **said: str) -> Unit:
+    """A matrix with an arrow to it that says how it follows from an earlier one; `said` as in sheet.arrow."""
+    return Unit(name, via=arrow(scene.sheet, since, name, **said))
 
 
 def _echo(scene: Scene, name: str) -> Sequence[str]:
@@ -162,9 +160,9 @@ def step(scene: Scene, number: int) -> list[list[Unit]]:
         2: PROJECTIONS if from_x else given,
         3: [Unit("k"), Unit("k_t")],
         4: [Unit("scores", left="q", top="k_t")],
-        5: [Unit("scores"), _scaled(scene)],
-        6: [Unit("scaled"), Unit("mask"), Unit("masked", via=MASKED)],
-        7: [Unit("masked"), Unit("weights", via="softmax")],
+        5: [Unit("scores"), unit_after(scene, "scores", "scaled")],
+        6: [Unit("scaled"), Unit("mask"), unit_after(scene, "scaled", "masked")],
+        7: [Unit("masked"), unit_after(scene, "masked", "weights")],
         8: [Unit("output", left="weights", top="v")],
     }
     return [layouts[number]]

@@ -11,6 +11,7 @@ from attention_ui.bench import Bench, token_at
 from attention_ui.board import Unit
 from attention_ui.choices import Choice, Switch
 from attention_ui.desk import Desk
+from attention_ui.grids import unit_after
 from attention_ui.scene import Scene, worked
 from attention_ui.tokens import literal
 
@@ -84,7 +85,7 @@ def scene_of(desk: Desk) -> Scene:
     )  # fmt: skip
 
 
-def layout_of(desk: Desk) -> list[list[Unit]]:
+def layout_of(desk: Desk, now: Scene) -> list[list[Unit]]:
     """Split, the scores of one head, the weights of all heads side by side, their outputs, and the merge."""
     bench = desk.bench
     heads, head = n_heads(bench), in_detail(bench)
@@ -98,7 +99,9 @@ def layout_of(desk: Desk) -> list[list[Unit]]:
         [Unit("q", left="x", top="w_q"), Unit("k", top="w_k")],
         [
             Unit(f"scores_{head}", left=f"q_{head}", top=f"k_t_{shared}", corner=f"k_{shared}"),
-            Unit(f"masked_{head}", via=f"÷ √{show(int(WIDTH.of(bench)) // heads)}, + M"),
+            unit_after(
+                now, f"scores_{head}", f"masked_{head}", divisor=f"√{show(int(WIDTH.of(bench)) // heads)}"
+            ),
         ],
         *(weights[at : at + 2] for at in range(0, heads, 2)),
         *([[Unit("v", top="w_v"), *outputs]] if heads < 4 else [[Unit("v", top="w_v")], outputs]),

@@ -14,7 +14,7 @@ from attention_core.written import visible
 from attention_ui.bench import Bench
 from attention_ui.board import Unit
 from attention_ui.choices import Amount, Choice, Switch
-from attention_ui.grids import PROJECTIONS
+from attention_ui.grids import PROJECTIONS, unit_after
 from attention_ui.naming import named
 from attention_ui.scene import Scene, worked
 from attention_ui.teaching import prediction
@@ -104,12 +104,12 @@ def layout_of(bench: Bench, now: Scene, *, is_open: bool) -> list[list[Unit]]:
     q, k = (f"{name}_{place + 1}" for name, place in zip("qk", pair(bench), strict=True))
     one_pair = [Unit(q), Unit(k)]
     if "match" in now.values:
-        one_pair += [Unit("products", via="×"), Unit("match", via="add up")]
+        one_pair += [unit_after(now, q, "products"), unit_after(now, "products", "match")]
     lines = [_views(now), one_pair]
     right = "k" if UNTURNED.of(bench) else "k_t"
     if "scores" not in now.values:
         return [*lines, [Unit("q", echo=["q"]), Unit(right, echo=["k"])]]
-    table = [Unit("scores", left="q", top=right, echo=["q", "k"]), Unit("scaled", via="÷ √d_k")]
+    table = [Unit("scores", left="q", top=right, echo=["q", "k"]), unit_after(now, "scores", "scaled")]
     taken = [Unit("looked_up", left="picked", top="v", echo=["v"])]
     taken += [Unit("output", left="weights", top="v", echo=["v"])] * is_open
     return [*lines, table, taken]

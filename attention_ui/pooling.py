@@ -15,7 +15,7 @@ from attention_ui.board import Unit
 from attention_ui.choices import Amount, Choice, Switch
 from attention_ui.desk import Desk
 from attention_ui.filling import with_empty_rows
-from attention_ui.grids import grid, names_in
+from attention_ui.grids import grid, names_in, unit_after
 from attention_ui.moves import Moves
 from attention_ui.scene import Scene, worked
 from attention_ui.tokens import literal
@@ -108,7 +108,7 @@ def board(desk: Desk) -> None:
         [Unit("k"), Unit("v")],
         [Unit("q", left="x_t", top="w_q")],
         [Unit("scores", left="q", top="k_t", echo=["q"])],
-        [Unit("weights", via="÷ √d_k, softmax"), Unit("output", via="× V")],
+        [unit_after(now, "scores", "weights"), unit_after(now, "weights", "output")],
         [Unit("k_a", left="x", top="w_k"), Unit("v_a", top="w_v")],
         [Unit("k_b", left="others", top="w_k", echo=["w_k"]), Unit("v_b", top="w_v", echo=["w_v"])],
     ]

@@ -14,6 +14,7 @@ from attention_ui.bench import Bench, token_at
 from attention_ui.board import Unit
 from attention_ui.choices import Amount, Choice, Switch
 from attention_ui.desk import Desk
+from attention_ui.grids import unit_after
 from attention_ui.heads import WIDTH
 from attention_ui.scene import Scene, worked
 from attention_ui.tokens import literal
@@ -133,13 +134,12 @@ def _given(bench: Bench, placed: Placed) -> dict[str, Any]:
     return given
 
 
-def layout_of(desk: Desk) -> list[list[Unit]]:
-    is_open = teaching.is_open(desk, guess_of(desk.bench))
-    lay = _moves if is_move(desk.bench) else _reorders
-    return lay(kind_of(desk.bench), is_open)
+def layout_of(desk: Desk, now: Scene) -> list[list[Unit]]:
+    kind, is_open = kind_of(desk.bench), teaching.is_open(desk, guess_of(desk.bench))
+    return _moves(now, kind, is_open) if is_move(desk.bench) else _reorders(kind, is_open)
 
 
-def _moves(kind: Kind, is_open: bool) -> list[list[Unit]]:
+def _moves(now: Scene, kind: Kind, is_open: bool) -> list[list[Unit]]:
     """The scores before and after all positions have moved on, and what differs."""
     differs = [[Unit("difference")]] * is_open
     if kind in ABSOLUTE:
@@ -157,7 +157,7 @@ def _moves(kind: Kind, is_open: bool) -> list[list[Unit]]:
         return [
             made,
             [Unit("scores", left="q", top="k_t", echo=["q"])],
-            [Unit("slope_exponents"), Unit("slopes", via="2 to the −e")],
+            [Unit("slope_exponents"), unit_after(now, "slope_exponents", "slopes")],
             [Unit("alibi"), Unit("biased", via="S ÷ √d_k + B")],
             [Unit("alibi_b"), *[Unit("biased_b", via="S ÷ √d_k + B"), Unit("difference")] * is_open],
         ]

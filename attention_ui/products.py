@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from attention_ui.bench import Bench
 from attention_ui.board import Unit
 from attention_ui.choices import Choice, Switch
 from attention_ui.desk import Desk
+from attention_ui.grids import unit_after
 from attention_ui.scene import Scene, worked
 
 Line = TypeVar("Line", Given, Stage)
@@ -96,7 +98,7 @@ def held_by(size: int, devices: int) -> tuple[str, ...]:
     return tuple(f"D{device}" for device, r in enumerate(ranges(size, devices), 1) for _ in r)
 
 
-def layout_of(desk: Desk) -> list[list[Unit]]:
+def layout_of(desk: Desk, now: Scene) -> list[list[Unit]]:
     devices, seen = devices_of(desk.bench), teaching.is_open(desk, GUESS)
     whole = [Unit("x"), Unit("w_q")]
     if not is_rows(desk.bench):
@@ -106,19 +108,17 @@ def layout_of(desk: Desk) -> list[list[Unit]]:
         ]
         return [whole, parts, [Unit("output")] * seen]
     parts = [Unit(f"partial_{d}", left=f"x_{d}", top=f"w_{d}") for d in range(1, devices + 1)]
-    return [whole, parts, sums(devices, dropped_of(desk.bench)) if seen else []]
+    return [whole, parts, sums(now, devices, dropped_of(desk.bench)) if seen else []]
 
 
-def sums(devices: int, dropped: int | None) -> list[Unit]:
+def sums(now: Scene, devices: int, dropped: int | None) -> list[Unit]:
     """The partial sums added one by one: the first as it is, then each sum up to a device."""
     left = [device for device in range(1, devices + 1) if device != dropped]
     first = Unit(f"partial_{left[0]}", echo=[f"partial_{left[0]}"])
-    steps = [Unit("output" if d == left[-1] else f"sum_{d}", via=f"+ P{_sub(d)}") for d in left[1:]]
-    return [first, *steps] if steps else [first, Unit("output", via="alone")]
-
-
-def _sub(number: int) -> str:
-    return "".join(chr(ord("₀") + int(digit)) for digit in str(number))
+    names = [f"partial_{left[0]}", *(f"sum_{d}" for d in left[1:-1]), "output"]
+    if len(left) == 1:
+        return [first, Unit("output", via="alone")]
+    return [first, *(unit_after(now, before, name) for before, name in pairwise(names))]
 
 
 def verdict(desk: Desk, now: Scene) -> None:

@@ -19,6 +19,7 @@ from attention_ui.bench import Bench, token_at
 from attention_ui.board import Unit
 from attention_ui.choices import Choice
 from attention_ui.desk import Desk
+from attention_ui.grids import unit_after
 from attention_ui.products import devices_of, dropped_of, far, same
 from attention_ui.scene import Scene, worked
 from attention_ui.tokens import isolated, literal
@@ -69,7 +70,7 @@ def scene_of(desk: Desk) -> Scene:
     )  # fmt: skip
 
 
-def layout_of(desk: Desk) -> list[list[Unit]]:
+def layout_of(desk: Desk, now: Scene) -> list[list[Unit]]:
     """What is dealt out, the part of the device in detail, and how it is merged with those before it."""
     bench = desk.bench
     device, seen = int(as_many(DETAIL, bench).of(bench)), teaching.is_open(desk, GUESS)
@@ -77,7 +78,7 @@ def layout_of(desk: Desk) -> list[list[Unit]]:
         [Unit("q"), Unit("k"), Unit("v")],
         [
             Unit(f"scores_{device}", left="q", top=f"k_t_{device}", echo=["q"]),
-            Unit(f"weights_{device}", via="÷ √d_k, + M, softmax"),
+            unit_after(now, f"scores_{device}", f"weights_{device}"),
         ],
         [
             Unit(f"output_{device}", left=f"weights_{device}", top=f"v_{device}", echo=[f"weights_{device}"]),

@@ -14,7 +14,7 @@ from attention_core.softmax_steps import LARGEST, LARGEST_POWER
 from attention_ui.bench import Bench
 from attention_ui.board import Unit
 from attention_ui.choices import Amount, Choice, Switch
-from attention_ui.grids import MASKED, PROJECTIONS
+from attention_ui.grids import PROJECTIONS, unit_after
 from attention_ui.naming import named
 from attention_ui.scene import Scene, worked
 from attention_ui.teaching import prediction
@@ -80,15 +80,15 @@ def layout_of(bench: Bench, now: Scene, *, is_open: bool) -> list[list[Unit]]:
     scores = Unit("scores", left="q", top="k_t", corner=None if from_x else "k", echo=["q"] * from_x)
     lines = [[scores]]
     if "masked" in shown:
-        lines[0] += [Unit("scaled", via="÷ √d_k"), Unit("tempered", via="÷ T")]
-        lines.append([Unit("raised", via="+ c")])
-        lines[1] += [] if AFTER.of(bench) else [Unit("mask"), Unit("masked", via=MASKED)]
-    steps = [Unit("maximum", via="max"), Unit("below", via="− max"), Unit("powers", via="exp")]
-    lines.append([unit for unit in steps if unit.result in shown])
-    lines.append([Unit("totals", via="sum")] if "totals" in shown else [])
+        lines[0] += _follow(now, "scaled", "tempered")
+        lines.append(_follow(now, "raised"))
+        lines[1] += [] if AFTER.of(bench) else [Unit("mask"), *_follow(now, "masked")]
+    lines.append(_follow(now, *(name for name in ("maximum", "below", "powers") if name in shown)))
+    lines.append(_follow(now, *(name for name in ("totals",) if name in shown)))
     if is_open:
-        lines[-1] += [Unit("shares" if AFTER.of(bench) else "weights", via=_via(bench))]
-        lines.append([Unit("mask"), Unit("weights", via="0 where −∞")] if AFTER.of(bench) else [])
+        shares = "shares" if AFTER.of(bench) else "weights"
+        lines[-1] += _follow(now, shares) if UPTO.of(bench) == LAST else [Unit(shares, via="softmax")]
+        lines.append([Unit("mask"), *_follow(now, "weights")] if AFTER.of(bench) else [])
     if is_open and np.isfinite(now.values["output"]).all():
         lines.append([Unit("output", left="weights", top="v", echo=["weights", *["v"] * from_x])])
     lines += [PROJECTIONS] * from_x
@@ -101,9 +101,9 @@ def _shown(bench: Bench) -> list[str]:
     return names[: names.index(UPTO.of(bench)) + 1]
 
 
-def _via(bench: Bench) -> str:
-    """How the shares follow from what is shown before them."""
-    return "÷ sum" if UPTO.of(bench) == LAST else "softmax"
+def _follow(now: Scene, *names: str) -> list[Unit]:
+    """Those of these lines that the sheet has, each with what makes it of its first input."""
+    return [unit_after(now, now.sheet.stage(name).inputs[0], name) for name in names if name in now.sheet]
 
 
 def claims(bench: Bench, now: Scene) -> list[tuple[str, bool]]:

@@ -18,6 +18,7 @@ from attention_ui.bench import Bench, numbers, token_at
 from attention_ui.board import Unit
 from attention_ui.choices import Amount, Choice, Switch
 from attention_ui.desk import Desk
+from attention_ui.grids import unit_after
 from attention_ui.playing import player
 from attention_ui.scene import Scene, worked
 from attention_ui.tokens import isolated, literal
@@ -114,20 +115,23 @@ def scene_of(desk: Desk) -> Scene:
 def layout_of(desk: Desk, now: Scene) -> list[list[Unit]]:
     """The whole matrices, the tile's scores, and what is kept: how it is rescaled once the answer is open."""
     is_open, rescale = teaching.is_open(desk, GUESS), not KEEP_OLD.of(desk.bench)
-    times = "× c" if rescale else "as it was"
     lines = [
         [Unit("q"), Unit("k"), Unit("v")],
-        [Unit("scores", left="q_b", top="k_t", corner="k_b"), Unit("masked", via="÷ √d_k, + M")],
-        [Unit("maximum_before"), Unit("tile_maximum"), Unit("maximum", via="the larger")],
+        [Unit("scores", left="q_b", top="k_t", corner="k_b"), unit_after(now, "scores", "masked")],
+        [Unit("maximum_before"), Unit("tile_maximum"), unit_after(now, "tile_maximum", "maximum")],
         [Unit("powers", via="e^(S − m′)")],
     ]
     if is_open:
+        kept_total, kept = (
+            unit_after(now, before, name) if rescale else Unit(name, via="as it was")
+            for before, name in (("total_before", "kept_total"), ("mixed_before", "kept"))
+        )
         lines[3].append(Unit("factor", via="e^(m − m′)"))
         lines += [
-            [Unit("total_before"), Unit("kept_total", via=times), Unit("total", via="+ row sums of E")],
+            [Unit("total_before"), kept_total, Unit("total", via="+ row sums of E")],
             [Unit("added", left="powers", top="v_b", echo=["powers"])],
-            [Unit("mixed_before"), Unit("kept", via=times), Unit("mixed", via="+ added")],
-            [Unit("output", via="o′ ÷ z′")],
+            [Unit("mixed_before"), kept, unit_after(now, "kept", "mixed")],
+            [unit_after(now, "total", "output")],
         ]
         if "difference" in now.sheet:
             lines.append([Unit("tiled"), Unit("plain"), Unit("difference", via="apart by")])

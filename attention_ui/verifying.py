@@ -31,7 +31,7 @@ from attention_ui.board import Unit
 from attention_ui.bugs import lines
 from attention_ui.choices import Choice, Switch
 from attention_ui.desk import Desk
-from attention_ui.grids import PROJECTIONS
+from attention_ui.grids import PROJECTIONS, unit_after
 from attention_ui.scene import Scene, worked
 from attention_ui.tokens import isolated
 
@@ -79,7 +79,7 @@ def layout_of(now: Scene) -> list[list[Unit]]:
         if from_x
         else Unit("scores", left="q", top="k_t", corner="k")
     )
-    table = [scores, Unit("scaled", via="÷ √d_k"), Unit("mask"), Unit("masked", via="+ M")]
+    table = [scores, unit_after(now, "scores", "scaled"), Unit("mask"), unit_after(now, "scaled", "masked")]
     output = Unit("output", left="weights", top="v", echo=["v"] if from_x else [])
     return [*([PROJECTIONS] if from_x else []), table, [output]]
 

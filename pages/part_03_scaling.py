@@ -9,13 +9,14 @@ import streamlit as st
 
 from attention_core.dot_products import D_MODEL, KEYS, QUERIES, WIDTHS, divisor, draws, expected, sharpness
 from attention_core.numbers import show
-from attention_core.scaling import PLAIN, scaling_sheet
+from attention_core.scaling import scaling_sheet
 from attention_ui import listing, live, panels, prose, spread, teaching, workbench
 from attention_ui.board import Unit
 from attention_ui.choices import Amount, Choice, Switch
 from attention_ui.desk import Desk
 from attention_ui.figures import CONFIG
 from attention_ui.frame import lesson
+from attention_ui.grids import unit_after
 from attention_ui.scene import Scene, worked
 
 DIVISOR = Choice(
@@ -83,16 +84,18 @@ def scene_of(desk: Desk) -> Scene:
 
 
 def board(desk: Desk) -> None:
-    now, by = scene_of(desk), PLAIN[DIVISOR.of(desk.bench)]
+    now = scene_of(desk)
     from_x = desk.bench.way == "x"
     projections = [Unit("q", left="x", top="w_q"), Unit("k", left="x", top="w_k", echo=["x"])]
     echo = ["q", "k"] if from_x else []
     scores = Unit("scores", left="q", top="k_t", corner=None if from_x else "k", echo=echo)
-    twice = [Unit("scaled_2", via=f"÷ {by}")] * TWICE.of(desk.bench)
+    is_twice = TWICE.of(desk.bench)
+    divided = [unit_after(now, "scores", "scaled")]
+    divided += [unit_after(now, "scaled", "scaled_2")] if is_twice else []
     layout = [
         projections * from_x,
-        [scores, Unit("weights_1", via="softmax")],
-        [Unit("scaled", via=f"÷ {by}"), *twice, Unit("weights", via="softmax")],
+        [scores, unit_after(now, "scores", "weights_1")],
+        [*divided, unit_after(now, "scaled_2" if is_twice else "scaled", "weights")],
         [*map(Unit, ("largest", "entropy", "gradient"))],
     ]
     workbench.draw(desk, now, [line for line in layout if line])

@@ -46,8 +46,8 @@ def scene_of(desk: Desk) -> Scene:
 
 
 def board(desk: Desk) -> None:
-    half = heads if is_about_heads(desk) else positions
-    workbench.draw(desk, scene_of(desk), half.layout_of(desk))
+    now, half = scene_of(desk), heads if is_about_heads(desk) else positions
+    workbench.draw(desk, now, half.layout_of(desk, now))
 
 
 def answer(desk: Desk) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from attention_ui.choices import Amount, Choice, Switch
 from attention_ui.desk import Desk
 from attention_ui.figures import CONFIG
 from attention_ui.frame import lesson
+from attention_ui.grids import unit_after
 from attention_ui.scene import Scene, worked
 
 KIND = Choice("p6.kind", "Normalisation", KINDS, "layer")
@@ -67,39 +69,38 @@ def epsilon_of(desk: Desk) -> float:
 
 
 def board(desk: Desk) -> None:
-    kind, small = kind_of(desk), depth.written(epsilon_of(desk))
-    line = "column" if COLUMNS.of(desk.bench) else "row"
-    count = ("n" if COLUMNS.of(desk.bench) else "d") + " − 1" * has_sample(desk)
+    now, kind, small = scene_of(desk), kind_of(desk), depth.written(epsilon_of(desk))
+    gained = replace(unit_after(now, "normalised", "gained"), top="gain")
     if kind == "layer":
         worked_out = [
-            [Unit("x"), Unit("mean", via=f"mean of a {line}"), Unit("centred", via="X − μ")],
+            [Unit("x"), unit_after(now, "x", "mean"), unit_after(now, "mean", "centred")],
             [
-                Unit("variance", via=f"squares ÷ ({count})" if has_sample(desk) else f"squares ÷ {count}"),
-                Unit("deviation", via=f"√(σ² + {small})"),
-                Unit("normalised", via="C ÷ σ"),
+                unit_after(now, "centred", "variance"),
+                unit_after(now, "variance", "deviation", epsilon=small),
+                unit_after(now, "deviation", "normalised"),
             ],
-            [Unit("gained", top="gain", via="× γ"), Unit("shifted", top="shift", via="+ β")],
+            [gained, replace(unit_after(now, "gained", "shifted"), top="shift")],
         ]
     else:
         worked_out = [
             [
                 Unit("x"),
-                Unit("mean_square", via=f"squares ÷ {count}"),
-                Unit("root", via=f"√(ρ² + {small})"),
-                Unit("normalised", via="X ÷ ρ"),
+                unit_after(now, "x", "mean_square"),
+                unit_after(now, "mean_square", "root", epsilon=small),
+                unit_after(now, "root", "normalised"),
             ],
-            [Unit("gained", top="gain", via="× γ")],
+            [gained],
         ]
     last = RESULT[kind]
     places = [
-        [Unit("moved_pre", left=last, top="w_o", echo=[last]), Unit("pre", via="+ X")],
+        [Unit("moved_pre", left=last, top="w_o", echo=[last]), unit_after(now, "moved_pre", "pre")],
         [
             Unit("moved_post", left="x", top="w_o", echo=["x", "w_o"]),
-            Unit("sum", via="+ X"),
+            unit_after(now, "moved_post", "sum"),
             Unit("post", via=KINDS[kind]),
         ],
     ]
-    workbench.draw(desk, scene_of(desk), [*worked_out, *places])
+    workbench.draw(desk, now, [*worked_out, *places])
 
 
 def answer(desk: Desk) -> None:

@@ -11,6 +11,7 @@ from attention_core.feedforward import GATED
 from attention_core.limits import LARGEST_SIDE
 from attention_core.memories import RESULT, one_row_changed, row_by_row, strongest
 from attention_core.numbers import show
+from attention_core.sheet import arrow
 from attention_core.written import visible
 from attention_ui import curves, listing, live, panels, prose, teaching, workbench
 from attention_ui.board import Unit
@@ -18,6 +19,7 @@ from attention_ui.choices import Choice, Switch
 from attention_ui.desk import Desk
 from attention_ui.figures import CONFIG
 from attention_ui.frame import lesson
+from attention_ui.grids import unit_after
 from attention_ui.naming import named
 from attention_ui.scene import Scene, worked
 
@@ -64,18 +66,19 @@ def chosen(desk: Desk) -> int:
 def board(desk: Desk) -> None:
     now, turned = scene_of(desk), TURNED.of(desk.bench)
     source, result = "x_t" if turned else "x", RESULT[turned]
-    first = [Unit("x"), Unit("x_t", via="transpose")] if turned else []
+    first = [Unit("x"), unit_after(now, "x", "x_t")] if turned else []
     again, corner = ["x_t"] * turned, None if turned else "brings"
     if KIND.of(desk.bench) in GATED:
         gate = Unit("gate", left=source, top="w_gate", echo=again)
-        up = Unit("up", left=source, top="w_up", echo=[source])
-        wide = [[*first, gate, Unit("opened", via="SiLU")]]
-        narrow = [up, Unit("fed", left="active", top="w_down", corner=corner, via="× gate opened")]
+        last, down = "up", "w_down"
+        wide = [[*first, gate, unit_after(now, "gate", "opened")]]
+        narrow = [Unit("up", left=source, top="w_up", echo=[source])]
     else:
-        wide, bend = [], KIND.options[KIND.of(desk.bench)]
-        hidden = Unit("hidden", left=source, top="w_1", echo=again)
-        narrow = [*first, hidden, Unit("fed", left="active", top="w_2", corner=corner, via=bend)]
-    narrow += [Unit("turned_back", via="transpose")] * turned
+        last, down = "hidden", "w_2"
+        wide, narrow = [], [*first, Unit("hidden", left=source, top="w_1", echo=again)]
+    bent = arrow(now.sheet, last, "active")
+    narrow.append(Unit("fed", left="active", top=down, corner=corner, via=bent))
+    narrow += [unit_after(now, "fed", "turned_back")] if turned else []
     seen = teaching.is_open(desk, GUESS)
     changed = [Unit("change"), Unit("x_b"), *[Unit(f"{result}_b"), Unit("moved")] * seen]
     workbench.draw(desk, now, [*wide, narrow, changed])

@@ -63,7 +63,8 @@ def chip_of(desk: Desk) -> Accelerator:
 
 
 def board(desk: Desk) -> None:
-    workbench.draw(desk, scene_of(desk), costing.layout_of(desk.bench))
+    now = scene_of(desk)
+    workbench.draw(desk, now, costing.layout_of(desk.bench, now))
 
 
 def counted(desk: Desk) -> None:

@@ -20,7 +20,8 @@ def scene_of(desk: Desk) -> Scene:
 
 
 def board(desk: Desk) -> None:
-    workbench.draw(desk, scene_of(desk), foretelling.layout_of(desk))
+    now = scene_of(desk)
+    workbench.draw(desk, now, foretelling.layout_of(desk, now))
 
 
 def answer(desk: Desk) -> None:

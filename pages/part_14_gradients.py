@@ -36,8 +36,9 @@ def scene_of(desk: Desk) -> Scene:
 
 
 def board(desk: Desk) -> None:
-    layout = SECTIONS[SHOW.of(desk.bench)].layout_of(desk)
-    workbench.draw(desk, scene_of(desk), [line for line in layout if line])
+    now = scene_of(desk)
+    layout = SECTIONS[SHOW.of(desk.bench)].layout_of(desk, now)
+    workbench.draw(desk, now, [line for line in layout if line])
 
 
 def answer(desk: Desk) -> None:

@@ -32,7 +32,7 @@ def scene_of(desk: Desk) -> Scene:
 
 def board(desk: Desk) -> None:
     now = scene_of(desk)
-    workbench.draw(desk, now, bugs.layout_of(desk) if finds(desk) else verifying.layout_of(now))
+    workbench.draw(desk, now, bugs.layout_of(desk, now) if finds(desk) else verifying.layout_of(now))
 
 
 def verify(desk: Desk) -> None:
