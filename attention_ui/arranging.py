@@ -1,8 +1,8 @@
 """A run of a sheet's lines as units of the board: every line beside what it is made from.
 
 A product is a corner and begins a new line of the board, and so does what is made from one matrix of another
-place. What follows cell by cell, or row by row, stands after its input with an arrow between them; a row of
-biases or gains stands above what it is used in.
+place. What follows cell by cell, or row by row, stands after its input with an arrow between them that says
+what its operation does; a row of biases or gains stands above what it is used in.
 """
 
 from __future__ import annotations
@@ -10,24 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from attention_core.operations import MATMUL, TRANSPOSE
-from attention_core.sheet import Sheet, Stage
+from attention_core.sheet import Sheet, Stage, arrow
 from attention_ui.board import Unit
-
-VIA = {
-    "plus a number per column": "+ bias",
-    "times a number per column": "× gain",
-    "minus a number per row": "− mean",
-    "over a number per row": "÷ its root",
-    "mean": "mean of a row",
-    "mean of squares": "mean of squares",
-    "population variance": "mean of squares",
-    "root": "root, with ε",
-    "division": "÷ √d_k",
-    "mask": "+ M",
-    "sum": "+",
-    "difference": "−",
-    "product cell by cell": "× gate opened",
-}  # what stands over the arrow; else the operation's own name
 
 
 def arranged(sheet: Sheet, names: Sequence[str]) -> list[list[Unit]]:
@@ -40,7 +24,7 @@ def arranged(sheet: Sheet, names: Sequence[str]) -> list[list[Unit]]:
     for stage in shown:
         if _begins(sheet, stage, names):
             lines.append([])
-        lines[-1] += _units(sheet, stage, drawn)
+        lines[-1] += _units(sheet, stage, drawn, lines[-1])
     return [line for line in lines if line]
 
 
@@ -61,16 +45,8 @@ def _matrices(sheet: Sheet, stage: Stage) -> list[str]:
     return [name for name in stage.inputs if len(sheet[name].axes) == 2]
 
 
-def _via(stage: Stage) -> str:
-    """What stands over the arrow."""
-    name = stage.operation.name
-    if stage.inputs[-1].startswith("shift"):
-        return "+ shift"
-    return "turned" if name.startswith("rotation") else VIA.get(name, name)
-
-
-def _units(sheet: Sheet, stage: Stage, drawn: set[str]) -> list[Unit]:
-    """A stage, after those of its inputs that are not on the board yet."""
+def _units(sheet: Sheet, stage: Stage, drawn: set[str], line: Sequence[Unit]) -> list[Unit]:
+    """A stage, after those of its inputs that are not on the board yet; `line` is what stands before."""
     inputs = _matrices(sheet, stage)
     echo = [name for name in inputs if name in drawn]
     drawn.update(inputs, {stage.name})
@@ -79,5 +55,6 @@ def _units(sheet: Sheet, stage: Stage, drawn: set[str]) -> list[Unit]:
         return [Unit(stage.name, left=left, top=top, echo=echo)]
     above = [name for name in inputs[1:] if sheet[name].axes[0] == "one"]  # used once: never drawn before
     before = [Unit(name) for name in inputs if name not in (*echo, *above)]
-    via = _via(stage)
+    since = line[-1].result if line and line[-1].result in inputs else inputs[0]
+    via = arrow(sheet, since, stage.name)
     return [*before, Unit(stage.name, top=above[0] if above else None, via=via)]

@@ -30,6 +30,7 @@ from attention_ui.board import Unit
 from attention_ui.choices import Choice, Switch, with_choice
 from attention_ui.desk import Desk
 from attention_ui.frame import lesson
+from attention_ui.grids import unit_after
 from attention_ui.links import to_query
 from attention_ui.scene import Scene, worked
 
@@ -105,7 +106,7 @@ def board(desk: Desk) -> None:
     lines = (givens if chapter.word == "given" else arranged)(now.sheet, chapter.lines)
     names = [name for line in lines for unit in line for name in (unit.left, unit.top, unit.result)]
     ends = [Unit(name, echo=[name] if name in names else []) for name in ("x", "output")]
-    opened = [Unit("left", via="less X"), Unit("written")] if teaching.is_open(desk, GUESS) else []
+    opened = [unit_after(now, "output", "left"), Unit("written")] if teaching.is_open(desk, GUESS) else []
     workbench.draw(desk, now, [*lines, [*ends, *opened]])
 
 
