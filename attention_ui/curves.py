@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from attention_core.activations import gelu, gelu_tanh, relu, swish
 from attention_core.numbers import show
+from attention_ui import canvas
 from attention_ui.canvas import FONT
 from attention_ui.theme import SURFACES
 
@@ -36,7 +37,7 @@ def activation_curves(hidden: Array, kind: str, *, theme: str = "light") -> go.F
     reach = reach_of(hidden)
     traces = [_curve(each, each == kind, reach, theme) for each in CURVES]
     inside = [(unit, x) for unit, x in enumerate(hidden.tolist(), 1) if abs(x) <= reach]
-    return go.Figure(data=[*traces, _points(inside, kind, theme)], layout=_layout(reach, theme))
+    return canvas.figure([*traces, _points(inside, kind, theme)], _layout(reach, theme))
 
 
 def reach_of(hidden: Array) -> float:

@@ -16,6 +16,7 @@ import plotly.graph_objects as go
 
 from attention_core.numbers import show
 from attention_core.written import visible
+from attention_ui import canvas
 from attention_ui.canvas import FONT
 from attention_ui.theme import SURFACES
 
@@ -70,7 +71,8 @@ def stacked(panels: Sequence[Panel], *, theme: str = "light") -> go.Figure:
     traces: list[dict[str, Any]] = []
     layout = _frame(top, theme)
     told: set[str] = set()
-    for number, (panel, start) in enumerate(zip(panels, starts, strict=True), 1):
+    for index, (panel, start) in enumerate(zip(panels, starts, strict=True)):
+        number = str(index + 1) if index else ""  # Plotly’s first axis has no number
         place = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
         x_axis, y_axis = _axes(panel, theme)
         layout[f"xaxis{number}"] = x_axis | {"anchor": f"y{number}"}
@@ -85,9 +87,7 @@ def stacked(panels: Sequence[Panel], *, theme: str = "light") -> go.Figure:
             trace = _line(line, theme, y_log=panel.y_log) | place
             traces.append(trace | {"showlegend": len(names) > 1 and line.name not in told})
             told.add(line.name)
-    figure = go.Figure(data=traces, layout=layout)
-    figure.layout.template = None
-    return figure
+    return canvas.figure(traces, layout)
 
 
 def ticks(low: float, high: float) -> list[float]:
@@ -178,10 +178,9 @@ def _heading(text: str, y: float, theme: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _mark(x: float, number: int, theme: str) -> dict[str, Any]:
-    place = number if number > 1 else ""  # Plotly’s first axis has no number
+def _mark(x: float, number: str, theme: str) -> dict[str, Any]:
     return {
-        "type": "line", "xref": f"x{place}", "yref": f"y{place} domain", "x0": x, "x1": x, "y0": 0, "y1": 1,
+        "type": "line", "xref": f"x{number}", "yref": f"y{number} domain", "x0": x, "x1": x, "y0": 0, "y1": 1,
         "line": {"color": SURFACES[theme]["quiet"], "width": 1, "dash": "dot"},
     }  # fmt: skip
 
