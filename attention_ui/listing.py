@@ -9,7 +9,12 @@ import streamlit as st
 
 
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table with a caption and column headings; the first cell of a row is its heading."""
+    """A table with a caption and column headings; the first cell of a row is its heading.
+
+    Raises ValueError for a column without a heading: a screen reader would call its cells nothing.
+    """
+    if not all(heads):
+        raise ValueError(f"every column of “{caption}” needs a heading")
     sides = ("left", *("right",) * (len(heads) - 1))
     head = "".join(
         f'<th scope="col" style="text-align: {side}">{escape(text)}</th>'

@@ -221,7 +221,7 @@ def _table_of_waste(waste: Waste, longest: int) -> None:
         _waste_row(f"{longest} rows reserved for each", waste.held, waste.contiguous),
     ]
     caption = "Rows, each of a key and a value"
-    heads = ("", "Rows held", "Room set aside", "Left empty", "Empty part")
+    heads = ("Kept", "Rows held", "Room set aside", "Left empty", "Empty part")
     listing.draw("Room left empty", listing.table(caption, heads, rows))
 
 

@@ -197,7 +197,7 @@ def rounds(desk: Desk) -> None:
         here = [each for each in found.steps if each.step == step]
         rows.append([f"step {step + 1}", *(_held(each.part.keys, each.idle) for each in here)])
     queries = [_span("query", "queries", r) for r in ranges(len(now.values["q"]), devices)]
-    heads = ["", *(f"device {d}: {text}" for d, text in enumerate(queries, 1))]
+    heads = ["step", *(f"device {d}: {text}" for d, text in enumerate(queries, 1))]
     listing.draw(
         "Keys in the ring", listing.table("Which keys each device attends to, step by step.", heads, rows)
     )

@@ -232,7 +232,7 @@ def draw_map(bench: Bench) -> None:
         number = place[rows, columns]
         return "now" if number == at else "done" if number < at else "to come"
 
-    heads = ("", *(_span(*KEYS, columns) for columns in made.keys))
+    heads = ("tile", *(_span(*KEYS, columns) for columns in made.keys))
     table = [
         (_span(*QUERIES, rows), *(word(rows, columns) for columns in made.keys)) for rows in made.queries
     ]

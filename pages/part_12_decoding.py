@@ -92,7 +92,7 @@ def chosen(desk: Desk) -> None:
         "and top-k and then top-p leave some words out; the rest is shared out again."
     )
     prose.paragraph(decoding_found.said_of_draw(now), kind="strong")
-    heads = ["word", "share", "running sum", ""]
+    heads = ["word", "share", "running sum", "the draw"]
     caption = f"The shares of step {t}, in the order of the vocabulary."
     listing.draw("The draw", listing.table(caption, heads, decoding_found.draw_rows(now)))
 
@@ -101,7 +101,7 @@ def work(desk: Desk) -> None:
     """Operations and bytes of every step, counted from the shapes."""
     now = scene_of(desk)
     st.header("Work of every step", anchor=False)
-    heads = ["", "rows kept", "operations", "bytes", "operations, no cache", "bytes, no cache"]
+    heads = ["step", "rows kept", "operations", "bytes", "operations, no cache", "bytes, no cache"]
     caption = "An estimate from the shapes on the board, 2 bytes a number, counted as in lesson 9."
     listing.draw("Work of every step", listing.table(caption, heads, decoding_found.work_rows(now)))
     prose.paragraph(

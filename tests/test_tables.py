@@ -11,6 +11,7 @@ import pytest
 
 from attention_core.attention import attention, attention_from_x
 from attention_core.numbers import show
+from attention_ui import listing
 from attention_ui.tables import alt, frame, to_csv, to_html
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "**b**", "=1+1", "@x", "قطة", ":smile:", '"quoted", with comma')
@@ -129,3 +130,11 @@ def test_the_html_table_has_headings_and_holds_tokens_literally():
     expected = [[label, *row] for label, row in zip(table.index, table.to_numpy().tolist(), strict=True)]
     assert reader.cells[1:8] == list(table.columns)
     assert reader.cells[8:] == [cell for row in expected for cell in row]
+
+
+def test_a_small_table_has_a_heading_for_every_column():
+    with pytest.raises(ValueError, match="needs a heading"):
+        listing.table("Shares", ["word", ""], [["cat", "0.50"]])
+    assert '<th scope="row">cat</th><td>0.50</td>' in listing.table(
+        "Shares", ["word", "share"], [["cat", "0.50"]]
+    )

@@ -37,6 +37,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+UPLOADER = [["[data-testid=stFileUploaderDropzone]"]]  # Streamlit's: what is presentation there has a name
 PATIENCE = 15_000  # ms that a page may take on a busy machine
 
 
@@ -208,7 +209,9 @@ def axe() -> Callable[..., list[str]]:
 
     def check(visit: Visit, within: str | None = None) -> list[str]:
         visit.page.evaluate(program)
-        result = visit.page.evaluate("within => axe.run(within ?? document)", within)
+        result = visit.page.evaluate(
+            "([include, exclude]) => axe.run({ include, exclude })", [[within or "body"], UPLOADER]
+        )
         return [
             f"{fault['id']}: {fault['help']} at {node['target']}"
             for fault in result["violations"]

@@ -1,4 +1,4 @@
-"""Every part of the series in a real browser, on a telephone."""
+"""Every part of the series in a real browser: on a telephone, and for readers who cannot see it."""
 
 from __future__ import annotations
 
@@ -42,3 +42,10 @@ def test_a_part_never_scrolls_sideways_on_a_telephone(part, slug):
         }).map(e => `${e.tagName} ${e.className}`)"""
     )
     assert wide == []
+
+
+@each_part
+def test_axe_finds_no_fault_in_a_part(part, axe, slug):
+    """In dark and light by turns: the colours are the same on every page, what stands on it is not."""
+    opened = part(slug, dark=[lesson.slug for lesson in PARTS].index(slug) % 2 == 0)
+    assert axe(opened) == []
