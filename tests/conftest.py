@@ -1,0 +1,11 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from streamlit.components.v2 import manifest_scanner
+
+# AppTest looks through every installed package for components each time that a page is opened: 0.3 s, and
+# they do not change while tests run.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
