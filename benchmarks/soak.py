@@ -15,13 +15,14 @@ import argparse
 import asyncio
 import itertools
 import time
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 
 import psutil
 from common import FORGETFUL, KEPT, Server, late, median, table
 from tab import Tab
-from users import LOST, Tally, User
+from users import LOST, Numbers, Tally, User
 
 STAY = 120.0  # seconds that a reader stays on average
 WARM = 0.1  # of the time, after which memory is compared
@@ -88,11 +89,15 @@ class Soak:
         except LOST:
             if not self.killed:
                 raise
-            user.numbers, user.page = before  # what the address bar holds
-            await self.come_back(user)
+            await self.come_back(user, before)
 
-    async def come_back(self, user: User) -> None:
-        """Connect anew, with nothing but the address bar, and look for the numbers."""
+    async def come_back(self, user: User, before: tuple[Numbers, str]) -> None:
+        """Connect anew, with nothing but the address bar, and look for the numbers.
+
+        The board may have had the answer to the last change already, and with it the address bar.
+        """
+        after = user.numbers
+        user.numbers, user.page = before
         lost, query = time.perf_counter(), user.tab.board["query"]
         for wait in itertools.count():
             await user.close()
@@ -104,6 +109,8 @@ class Soak:
                 if time.perf_counter() > lost + 60:
                     raise
                 await asyncio.sleep(min(4.0, 0.5 * 2**wait))
+        if user.wrong():
+            user.numbers = after
         user.check()
         self.back.append(time.perf_counter() - lost)
 
@@ -117,7 +124,8 @@ class Soak:
     async def watch(self, watch: Watch, every: float) -> None:
         """Look at the server, now and then."""
         while time.perf_counter() < self.until:
-            watch.look()
+            with suppress(psutil.NoSuchProcess):  # killed, and not yet started again
+                watch.look()
             await asyncio.sleep(every)
 
     async def run(self, watch: Watch) -> None:

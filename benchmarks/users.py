@@ -190,6 +190,12 @@ class User:
 
     def check(self) -> None:
         """Compare what the board shows with the core, text by text."""
+        for name in self.wrong():
+            self.tally.errors[f"wrong numbers on {self.page}: {name}"] += 1
+        self.tally.checked += 1
+
+    def wrong(self) -> list[str]:
+        """What the board shows that is not what the core makes of this user's numbers."""
         shown = {name: grid["cells"] for name, grid in self.tab.board["grids"].items()}
         expected = self.numbers.expected(self.numbers.mask)
         if self.page == "compare":
@@ -197,9 +203,7 @@ class User:
         wrong = [name for name in STAGES if name in shown and shown[name] != expected[name]]
         if len(set(STAGES) & set(shown)) < 5:
             wrong.append("too few matrices")
-        for name in wrong:
-            self.tally.errors[f"wrong numbers on {self.page}: {name}"] += 1
-        self.tally.checked += 1
+        return wrong
 
 
 @dataclass
