@@ -14,16 +14,18 @@ const PAUSE = 120; // ms: arrows that follow one another select once
 const FLASH = 400; // ms
 const SOON = 60; // ms that the server may take before a cell shows what was typed as not yet taken
 const AGAIN = 2500; // ms without an answer after which operations are told again; then twice as long
+const MORE = 150; // ms within which most words that follow a board have come
 const LEAVING = 1500; // ms that a change of page may take to begin
 const MANY = 300; // more changed cells than this do not flash
 
 let wholePage = null; // asks for a run of the whole page
+let unwritten = null; // what the address bar has yet to say
 let leaving = 0; // until when a link may be taking the reader to another page
 
 export default function board({ data, parentElement, setStateValue, setTriggerValue }) {
   if (!data) { // the element that carries this program stands outside every fragment
     wholePage = () => setTriggerValue("again", true);
-    watchLinks();
+    watchReader();
     keepAddress();
     return;
   }
@@ -39,15 +41,19 @@ export default function board({ data, parentElement, setStateValue, setTriggerVa
   view.root.toggleAttribute("data-waiting", view.queue.ops.length > 0);
   afterPaint(() => {
     if (state.then) whenStaying(view, () => setTriggerValue("drawn", state.ack));
-    if (typeof state.query === "string") setTimeout(() => follow(state.query)); // 5 ms, so last of all
+    if (typeof state.query === "string") followLater(view, state.query, state.then ? MORE : 0);
   });
 }
 
-/** What is aimed at a part of this page must not meet a change of page: it would stop the new page's first run. */
-function watchLinks() {
-  if (document.documentElement.hasAttribute("data-links-watched")) return;
-  document.documentElement.setAttribute("data-links-watched", "");
+/** Whatever the reader does next finds the address written.
+
+    And what is aimed at a part of this page must not meet a change of page: it would stop the new page's first run. */
+function watchReader() {
+  if (document.documentElement.hasAttribute("data-reader-watched")) return;
+  document.documentElement.setAttribute("data-reader-watched", "");
   const note = (event) => {
+    if (event.type === "popstate") unwritten = null; // the address is another page's by now
+    else writeAddress();
     if (event.type === "popstate" || event.target.closest?.("a[href]")) leaving = performance.now() + LEAVING;
   };
   for (const name of ["pointerdown", "click", "keydown", "popstate"]) window.addEventListener(name, note, true);
@@ -97,6 +103,19 @@ function follow(query) {
   const search = wanted.toString();
   if (search === now.toString()) return;
   history.replaceState(history.state, "", location.pathname + (search && `?${search}`) + location.hash);
+}
+
+/** Writing it takes the browser up to 25 ms: where more follows the board, that is let go first.
+
+    Whatever the reader does meanwhile finds it written (watchReader). */
+function followLater(view, query, wait) {
+  unwritten = query;
+  setTimeout(() => view.root.isConnected && writeAddress(), wait);
+}
+
+function writeAddress() {
+  if (unwritten !== null) follow(unwritten);
+  unwritten = null;
 }
 
 /** Streamlit writes no query into the address; only a change of page makes a history entry.
