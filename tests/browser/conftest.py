@@ -105,7 +105,7 @@ class Server:
 
 @dataclass
 class Visit:
-    """A page in a browser context of its own, and what went wrong in it."""
+    """A page in a tab of its own, and what went wrong in it."""
 
     page: Any
     host: str
@@ -154,8 +154,8 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Se
 
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
-    """Debian's Chromium where there is one, else Playwright's own."""
-    found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    """Debian's Chromium where there is one, at best without windows of its own; else Playwright's."""
+    found = map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"))
     with sync_api.sync_playwright() as playwright:
         try:
             browser = playwright.chromium.launch(executable_path=next(filter(None, found), None), args=FLAGS)
@@ -165,8 +165,23 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="package")
+def profile(chromium: Any) -> Callable[..., Any]:
+    """How to get the browser context with some options; each is made once, and so loads Streamlit once."""
+    contexts: dict[str, Any] = {}
+
+    def with_options(**options: Any) -> Any:
+        key = repr(sorted(options.items()))
+        if key not in contexts:
+            contexts[key] = chromium.new_context(**options, permissions=["clipboard-read", "clipboard-write"])
+            contexts[key].set_default_timeout(PATIENCE)
+        return contexts[key]
+
+    return with_options
+
+
 @pytest.fixture
-def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
+def visit(profile: Callable[..., Any]) -> Iterator[Callable[..., Visit]]:
     """A page at that address in a session of its own; further options are Playwright's for a context."""
     visits: list[Visit] = []
 
@@ -178,15 +193,13 @@ def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
         touch: bool = False,
         **options: Any,
     ) -> Visit:
-        context = chromium.new_context(
-            viewport={"width": width, "height": height},
+        context = profile(
             color_scheme="dark" if dark else "light",
             has_touch=touch,
             is_mobile=touch,
-            permissions=["clipboard-read", "clipboard-write"],
+            viewport={"width": width, "height": height},
             **options,
         )
-        context.set_default_timeout(PATIENCE)
         opened = Visit(context.new_page(), urlsplit(url).hostname or "")
         opened.watch()
         visits.append(opened)
@@ -195,7 +208,8 @@ def visit(chromium: Any) -> Iterator[Callable[..., Visit]]:
 
     yield open_page
     for opened in visits:
-        opened.page.context.close()
+        opened.page.context.clear_cookies()
+        opened.page.close()
     assert [error for opened in visits for error in opened.errors] == []
     assert [url for opened in visits for url in opened.foreign] == []
 

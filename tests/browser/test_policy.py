@@ -135,6 +135,6 @@ def test_a_course_page_that_the_setting_names_may(visit, course, tmp_path, monke
             assert "x-frame-options" not in answer.headers
         opened = in_a_frame(visit, course, f"{server.url}/walkthrough")
         opened.page.frames[-1].get_by_role("grid").first.wait_for()
-        opened.page.context.close()
+        opened.page.close()
     finally:
         server.stop()

@@ -46,6 +46,6 @@ def test_a_page_whose_replica_is_killed_goes_on_with_its_numbers(visit: Callable
         # the console says that the connection was lost, and nothing else
         assert all("WebSocket" in error or "ERR_" in error for error in opened.errors)
         opened.errors.clear()
-        page.context.close()
+        page.close()
     finally:
         cluster.close()
