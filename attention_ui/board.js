@@ -39,9 +39,10 @@ export default function board({ data, parentElement, setStateValue, setTriggerVa
   draw(view, state);
   finish(view);
   view.root.toggleAttribute("data-waiting", view.queue.ops.length > 0);
+  if (typeof state.query === "string") unwritten = state.query;
   afterPaint(() => {
     if (state.then) whenStaying(view, () => setTriggerValue("drawn", state.ack));
-    if (typeof state.query === "string") followLater(view, state.query, state.then ? MORE : 0);
+    if (unwritten !== null) setTimeout(() => view.root.isConnected && writeAddress(), state.then ? MORE : 0);
   });
 }
 
@@ -108,15 +109,17 @@ function follow(query) {
 /** Writing it takes the browser up to 25 ms: where more follows the board, that is let go first.
 
     Whatever the reader does meanwhile finds it written (watchReader). */
-function followLater(view, query, wait) {
-  unwritten = query;
-  setTimeout(() => view.root.isConnected && writeAddress(), wait);
-}
-
 function writeAddress() {
   if (unwritten !== null) follow(unwritten);
   unwritten = null;
 }
+
+/** Whether the address holds everything that was entered; for the button that copies it. */
+(globalThis.attentionBoard ??= {}).isInAddress = () => {
+  if ([...queues.values()].some((queue) => queue.ops.length > 0)) return false;
+  writeAddress();
+  return true;
+};
 
 /** Streamlit writes no query into the address; only a change of page makes a history entry.
 

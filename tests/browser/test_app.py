@@ -74,7 +74,12 @@ def shown(page: Any, grid: str) -> list[list[str]]:
 
 def in_the_address(page: Any) -> Scene:
     """The scene that the address bar holds at this moment."""
-    bench, said = from_query(dict(parse_qsl(urlsplit(page.url).query)))
+    return in_link(page.url)
+
+
+def in_link(url: str) -> Scene:
+    """The scene that a link opens."""
+    bench, said = from_query(dict(parse_qsl(urlsplit(url).query)))
     assert said == ""
     return scene(bench)
 
@@ -328,6 +333,15 @@ def test_copy_link_puts_the_address_on_the_clipboard(walk):
     page.get_by_role("button", name="Copy link").click()
     page.get_by_text("Link copied.").wait_for()
     assert page.evaluate("navigator.clipboard.readText()") == page.url
+
+
+def test_a_number_left_in_its_cell_is_in_the_link_that_is_copied(walk):
+    page = walk()
+    cell(page, "X", 1, 1).click()
+    page.keyboard.type("7")
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("Link copied.").wait_for()
+    assert numbers(in_link(page.evaluate("navigator.clipboard.readText()")).bench, "x")[0, 0] == 7
 
 
 def test_a_link_with_markup_in_it_is_told_and_runs_nothing(walk):
