@@ -136,7 +136,7 @@ def _given(bench: Bench, placed: Placed) -> dict[str, Any]:
 
 def layout_of(desk: Desk, now: Scene) -> list[list[Unit]]:
     kind, is_open = kind_of(desk.bench), teaching.is_open(desk, guess_of(desk.bench))
-    return _moves(now, kind, is_open) if is_move(desk.bench) else _reorders(kind, is_open)
+    return _moves(now, kind, is_open) if is_move(desk.bench) else _reorders(now, kind, is_open)
 
 
 def _moves(now: Scene, kind: Kind, is_open: bool) -> list[list[Unit]]:
@@ -144,9 +144,9 @@ def _moves(now: Scene, kind: Kind, is_open: bool) -> list[list[Unit]]:
     differs = [[Unit("difference")]] * is_open
     if kind in ABSOLUTE:
         return [
-            [Unit("x"), Unit("table"), Unit("placed", via="X + P")],
+            [Unit("x"), Unit("table"), unit_after(now, "table", "placed")],
             [Unit("scores", left="q", top="k_t")],
-            [Unit("table_b"), Unit("placed_b", via="X + P")],
+            [Unit("table_b"), unit_after(now, "table_b", "placed_b")],
             [Unit("scores_b", left="q_b", top="k_t_b")] * is_open + [Unit("difference")] * is_open,
             [Unit("w_q"), Unit("w_k"), *[Unit("places")] * (kind == "learned")],
         ]
@@ -158,8 +158,8 @@ def _moves(now: Scene, kind: Kind, is_open: bool) -> list[list[Unit]]:
             made,
             [Unit("scores", left="q", top="k_t", echo=["q"])],
             [Unit("slope_exponents"), unit_after(now, "slope_exponents", "slopes")],
-            [Unit("alibi"), Unit("biased", via="S ÷ √d_k + B")],
-            [Unit("alibi_b"), *[Unit("biased_b", via="S ÷ √d_k + B"), Unit("difference")] * is_open],
+            [Unit("alibi"), unit_after(now, "alibi", "biased")],
+            [Unit("alibi_b"), *[unit_after(now, "alibi_b", "biased_b"), Unit("difference")] * is_open],
         ]
     return [
         made,
@@ -169,16 +169,16 @@ def _moves(now: Scene, kind: Kind, is_open: bool) -> list[list[Unit]]:
     ]
 
 
-def _reorders(kind: Kind, is_open: bool) -> list[list[Unit]]:
+def _reorders(now: Scene, kind: Kind, is_open: bool) -> list[list[Unit]]:
     """The output before and after the tokens have changed places, put back and compared."""
     first = [Unit("x"), Unit("x_b")]
     if kind in ABSOLUTE:
         first = [
             Unit("x"),
             Unit("table"),
-            Unit("placed", via="X + P"),
+            unit_after(now, "table", "placed"),
             Unit("x_b"),
-            Unit("placed_b", via="X + P"),
+            unit_after(now, "x_b", "placed_b"),
         ]
     beside = {"alibi": [Unit("alibi")], "none": []}.get(kind, [] if kind in ABSOLUTE else [Unit("angles")])
     after = [Unit("output_b", left="weights_b", top="v_b")] * is_open

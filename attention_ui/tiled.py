@@ -119,14 +119,14 @@ def layout_of(desk: Desk, now: Scene) -> list[list[Unit]]:
         [Unit("q"), Unit("k"), Unit("v")],
         [Unit("scores", left="q_b", top="k_t", corner="k_b"), unit_after(now, "scores", "masked")],
         [Unit("maximum_before"), Unit("tile_maximum"), unit_after(now, "tile_maximum", "maximum")],
-        [Unit("powers", via="e^(S − m′)")],
+        [unit_after(now, "masked", "powers")],
     ]
     if is_open:
         kept_total, kept = (
             unit_after(now, before, name) if rescale else Unit(name, via="as it was")
             for before, name in (("total_before", "kept_total"), ("mixed_before", "kept"))
         )
-        lines[3].append(Unit("factor", via="e^(m − m′)"))
+        lines[3].append(unit_after(now, "maximum_before", "factor"))
         lines += [
             [Unit("total_before"), kept_total, Unit("total", via="+ row sums of E")],
             [Unit("added", left="powers", top="v_b", echo=["powers"])],
