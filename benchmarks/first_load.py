@@ -16,9 +16,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from common import APP, UVICORN, chromium, median, serve, table
-from latency import FLAGS, bundles
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from common import APP, UVICORN, median, serve, table
+from latency import bundles, started
+from playwright.sync_api import Browser, BrowserContext
 
 EMPTY = f"{UVICORN} --app-dir benchmarks empty_server:app"
 LINES = {  # round trip in ms, megabits a second down and up
@@ -152,9 +152,7 @@ def main() -> None:
     asked = options.parse_args()
     rows = []
     with ExitStack() as stack:
-        play = stack.enter_context(sync_playwright())
-        browser = play.chromium.launch(executable_path=chromium(), args=FLAGS)
-        stack.callback(browser.close)
+        browser = stack.enter_context(started())
         pages: dict[str, tuple[str, str]] = {}
         if not asked.through:
             empty, _ = stack.enter_context(serve(EMPTY))

@@ -7,8 +7,8 @@ the key press to the paint after the last change of what is watched. Run: `make 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,15 @@ READ = """() => ({
   now: performance.now(),
   awaited: document.querySelector("[data-testid=stApp]").dataset.testScriptState !== "notRunning",
 })"""
+
+
+@contextmanager
+def started() -> Iterator[Browser]:
+    """Chromium, for as long as it is measured in."""
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium(), args=FLAGS)
+        yield browser
+        browser.close()
 
 
 @dataclass
@@ -108,9 +117,7 @@ def main() -> None:
     options.add_argument("--edits", type=int, default=15)
     asked = options.parse_args()
     with ExitStack() as stack:
-        play = stack.enter_context(sync_playwright())
-        browser = play.chromium.launch(executable_path=chromium(), args=FLAGS)
-        stack.callback(browser.close)
+        browser = stack.enter_context(started())
         app, _ = stack.enter_context(serve(APP))
         bare, _ = stack.enter_context(serve(FLOOR))
         plain, asked_for = opened(browser, f"http://{app}/{PAGE}?{LINK}", "[role=grid]")

@@ -12,9 +12,9 @@ import sys
 from contextlib import ExitStack
 from functools import partial
 
-from common import APP, FLOOR, ROOT, against, chromium, late, median, serve, table
-from latency import FLAGS, Tab, move_slider, opened
-from playwright.sync_api import Page, sync_playwright
+from common import APP, FLOOR, ROOT, against, late, median, serve, table
+from latency import Tab, move_slider, opened, started
+from playwright.sync_api import Page
 
 sys.path.insert(0, str(ROOT))
 
@@ -49,9 +49,7 @@ def main() -> None:
     asked = options.parse_args()
     rows = []
     with ExitStack() as stack:
-        play = stack.enter_context(sync_playwright())
-        browser = play.chromium.launch(executable_path=chromium(), args=FLAGS)
-        stack.callback(browser.close)
+        browser = stack.enter_context(started())
         app, _ = stack.enter_context(serve(APP))
         bare, _ = stack.enter_context(serve(FLOOR))
         base, _ = opened(browser, f"http://{bare}/", "[data-testid=stText]")

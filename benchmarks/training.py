@@ -11,9 +11,9 @@ import argparse
 from contextlib import ExitStack
 from typing import Any
 
-from common import APP, against, chromium, late, median, serve, table
-from latency import FLAGS, QUIET, READ, START, edit_cell, opened
-from playwright.sync_api import Page, sync_playwright
+from common import APP, against, late, median, serve, table
+from latency import QUIET, READ, START, edit_cell, opened, started
+from playwright.sync_api import Page
 
 LINK = "walkthrough?way=qkv&n=8&dk=8&dv=8&view=all"
 TRAINING = "part_11_learning?p11.steps=1000"
@@ -74,9 +74,7 @@ def main() -> None:
     options.add_argument("--edits", type=int, default=12)
     asked = options.parse_args()
     with ExitStack() as stack:
-        play = stack.enter_context(sync_playwright())
-        browser = play.chromium.launch(executable_path=chromium(), args=FLAGS)
-        stack.callback(browser.close)
+        browser = stack.enter_context(started())
         app, _ = stack.enter_context(serve(APP))
         reader, _ = opened(browser, f"http://{app}/{LINK}", "[role=grid]")
         other, _ = opened(browser, f"http://{app}/{TRAINING}", "[role=grid]")
