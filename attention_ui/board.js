@@ -53,9 +53,10 @@ function watchReader() {
   if (document.documentElement.hasAttribute("data-reader-watched")) return;
   document.documentElement.setAttribute("data-reader-watched", "");
   const note = (event) => {
-    if (event.type === "popstate") unwritten = null; // the address is another page's by now
+    const back = event.type === "popstate";
+    if (back) unwritten = null; // the address is another page's by now
     else writeAddress();
-    if (event.type === "popstate" || event.target.closest?.("a[href]")) leaving = performance.now() + LEAVING;
+    if (back || event.target.closest?.("a[href]")) leaving = performance.now() + LEAVING;
   };
   for (const name of ["pointerdown", "click", "keydown", "popstate"]) window.addEventListener(name, note, true);
 }
@@ -218,7 +219,7 @@ function pendingText(view, id, i, j) {
   return last ? last[5] : null;
 }
 
-/* What a cell holds for the reader: what was typed and is still on its way, else the exact number. */
+/** What a cell holds for the reader: what was typed and is still on its way, else the exact number. */
 function held(view, id, i, j) {
   const grid = view.data.grids[id];
   return pendingText(view, id, i, j) ?? String(grid.exact?.[i]?.[j] ?? grid.cells[i][j]);
