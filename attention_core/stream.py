@@ -12,8 +12,9 @@ matrix, which gives it the variance 1/r; the numbers come from NumPy's raw PCG64
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from typing import Literal
 
@@ -26,6 +27,7 @@ from attention_core.operations import Array
 from attention_core.softmax import softmax
 
 Norm = Literal["pre", "post", "none"]
+# states are (s, n, d) for s streams side by side, derivatives (s, outputs, n, d)
 Back = Callable[[Array], Array]  # from derivatives by the output to derivatives by the input
 Part = Callable[[Array], tuple[Array, Back]]
 
@@ -53,31 +55,46 @@ def stream(x: ArrayLike, layers: int, *, residual: bool = True, norm: Norm = "pr
     Raises ValueError where x is not a matrix, where norm is not pre, post or none, and for a negative
     number of layers or a seed that is not a whole number from 0 to 2³² − 1.
     """
-    state = numbers("x", x)
-    if state.ndim != 2:
-        raise ValueError(f"x {state.shape} has to be one matrix, a row for each token")
+    return streams(x, layers, (residual,), norm=norm, seed=seed)[0]
+
+
+def streams(
+    x: ArrayLike, layers: int, residuals: Sequence[bool] = (True, False), *, norm: Norm = "pre", seed: int = 0
+) -> tuple[Stream, ...]:
+    """The same x with and without the residual connection, or in any other row of both, worked out at once.
+
+    Raises what `stream` does.
+    """
+    given = numbers("x", x)
+    if given.ndim != 2:
+        raise ValueError(f"x {given.shape} has to be one matrix, a row for each token")
     if norm not in NORMS:
         raise ValueError(f"norm is one of {', '.join(NORMS)}, not {norm!r}")
     if layers < 0:
         raise ValueError(f"there cannot be {layers} layers")
-    n, d = state.shape
+    n, d = given.shape
+    state = np.repeat(given[None], len(residuals), axis=0)
+    skip = np.array(residuals, dtype=np.float64).reshape(-1, 1, 1)
     states, backs = [state], []
     with np.errstate(all="ignore"):
         for weights in seeded_layers(layers, d, seed):
             for part in (_attention(*weights[:4]), _feed_forward(*weights[4:])):
-                state, back = _placed(part, residual, norm)(state)
+                state, back = _placed(part, skip, norm)(state)
                 backs.append(back)
             states.append(state)
-        jacobian = np.eye(n * d).reshape(n * d, n, d)
-        sizes = [1.0]
+        jacobian = np.repeat(np.eye(n * d).reshape(1, n * d, n, d), len(residuals), axis=0)
+        sizes = [np.ones(len(residuals))]
         for attended, fed in zip(backs[-2::-2], backs[::-2], strict=True):
             jacobian = attended(fed(jacobian))
-            sizes.append(sqrt(float((jacobian**2).sum()) / (n * d)) if jacobian.size else 0.0)
-    every = np.stack(states)
-    return Stream(every, np.sqrt((every**2).sum(axis=-1)).mean(axis=-1), np.array(sizes[::-1]))
+            sizes.append(np.sqrt((jacobian**2).sum(axis=(1, 2, 3)) / max(n * d, 1)))
+    every = np.stack(states, axis=1)
+    lengths = np.sqrt((every**2).sum(axis=-1)).mean(axis=-1)
+    gradients = np.stack(sizes[::-1], axis=1)
+    return tuple(map(Stream, every, lengths, gradients))
 
 
-def seeded_layers(layers: int, d: int, seed: int) -> list[tuple[Array, ...]]:
+@lru_cache(maxsize=8)  # a sixth of the time of a stream
+def seeded_layers(layers: int, d: int, seed: int) -> tuple[tuple[Array, ...], ...]:
     """Per layer w_q, w_k, w_v, w_o (d, d), w_1 (d, 4·d) and w_2 (4·d, d), the same wherever they are made."""
     if not 0 <= seed < 2**32:
         raise ValueError(f"the seed must be a whole number from 0 to {2**32 - 1}, not {seed}")
@@ -85,28 +102,28 @@ def seeded_layers(layers: int, d: int, seed: int) -> list[tuple[Array, ...]]:
     ends = np.cumsum([rows * columns for rows, columns in shapes])
     raw = np.asarray(np.random.PCG64([seed, _INDEX]).random_raw(layers * int(ends[-1])), dtype=np.uint64)
     evenly = ((raw >> np.uint64(11)) * 2.0**-52 - 1.0).reshape(layers, ends[-1])  # from −1 to 1
-    return [
-        tuple(
-            block.reshape(shape) * sqrt(3.0 / shape[0])
-            for block, shape in zip(np.split(layer, ends[:-1]), shapes, strict=True)
-        )
-        for layer in evenly
-    ]
+    scales = [sqrt(3.0 / rows) for rows, _ in shapes]
+    made = []
+    for layer in evenly:
+        parts = zip(np.split(layer, ends[:-1]), shapes, scales, strict=True)
+        made.append(tuple(part.reshape(shape) * scale for part, shape, scale in parts))
+    return tuple(made)
 
 
-def _placed(part: Part, residual: bool, norm: Norm) -> Part:
-    """The part with the skip connection around it and the normalisation before or after."""
+def _placed(part: Part, skip: Array, norm: Norm) -> Part:
+    """The part with the skip connection around it, where skip (s, 1, 1) is 1, and the normalisation."""
 
     def whole(x: Array) -> tuple[Array, Back]:
         before, back_before = _layer_norm(x) if norm == "pre" else (x, _same)
         made, back_part = part(before)
-        total = x + made if residual else made
+        total = skip * x + made
         after, back_after = _layer_norm(total) if norm == "post" else (total, _same)
 
         def back(g: Array) -> Array:
             g = back_after(g)
             through = back_before(back_part(g))
-            return g + through if residual else through
+            through += skip[:, None] * g
+            return through
 
         return after, back
 
@@ -115,13 +132,17 @@ def _placed(part: Part, residual: bool, norm: Norm) -> Part:
 
 def _layer_norm(x: Array) -> tuple[Array, Back]:
     """(x − μ) / √(σ² + ε) of every row."""
+    d = x.shape[-1]
     centred = x - x.mean(axis=-1, keepdims=True)
     deviation = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + EPSILON)
     y = centred / deviation
 
+    y_, deviation_ = y[:, None], deviation[:, None]
+
     def back(g: Array) -> Array:
-        along: Array = g - g.mean(axis=-1, keepdims=True) - y * (g * y).mean(axis=-1, keepdims=True)
-        along /= deviation
+        along: Array = g - np.add.reduce(g, -1, keepdims=True) / d
+        along -= y_ * (np.einsum("...d,...d->...", g, y_)[..., None] / d)
+        along /= deviation_
         return along
 
     return y, back
@@ -132,15 +153,16 @@ def _attention(w_q: Array, w_k: Array, w_v: Array, w_o: Array) -> Part:
 
     def part(x: Array) -> tuple[Array, Back]:
         q, k, v = x @ w_q / sqrt(w_q.shape[1]), x @ w_k, x @ w_v
-        weights = softmax(q @ k.T)
+        weights = softmax(q @ _turned(k))
+        shares = weights[:, None]
 
         def back(g: Array) -> Array:
-            g = g @ w_o.T
-            d_weights = g @ v.T
-            d_scores = weights * (d_weights - (d_weights * weights).sum(axis=-1, keepdims=True))
-            d_q = d_scores @ k / sqrt(w_q.shape[1])
-            d_k = d_scores.swapaxes(-1, -2) @ q
-            d_x: Array = d_q @ w_q.T + d_k @ w_k.T + weights.T @ g @ w_v.T
+            g = _times(g, w_o.T)
+            d_weights = _times(g, _turned(v))
+            d_scores = shares * (d_weights - (d_weights * shares).sum(axis=-1, keepdims=True))
+            d_x = _times(d_scores, k @ w_q.T / sqrt(w_q.shape[1]))
+            d_x += _times(_turned(d_scores), q @ w_k.T)
+            d_x += _times(_turned(shares) @ g, w_v.T)
             return d_x
 
         return weights @ v @ w_o, back
@@ -156,11 +178,24 @@ def _feed_forward(w_1: Array, w_2: Array) -> Part:
         open_ = hidden > 0
 
         def back(g: Array) -> Array:
-            return np.where(open_, g @ w_2.T, 0.0) @ w_1.T
+            d_hidden = _times(g, w_2.T)
+            d_hidden *= open_[:, None]
+            return _times(d_hidden, w_1.T)
 
         return np.where(open_, hidden, 0.0) @ w_2, back
 
     return part
+
+
+def _times(g: Array, w: Array) -> Array:
+    """g (s, outputs, n, d) @ w (d, e) or (s, d, e), not as one product for each small matrix in g."""
+    flat = g.reshape(-1, g.shape[-1]) if w.ndim == 2 else g.reshape(len(g), -1, g.shape[-1])
+    made: Array = (flat @ w).reshape(*g.shape[:-1], w.shape[-1])
+    return made
+
+
+def _turned(a: Array) -> Array:
+    return a.swapaxes(-1, -2)
 
 
 def _same(g: Array) -> Array:
