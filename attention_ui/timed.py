@@ -47,8 +47,8 @@ CAVEATS = (
     "Plain attention here keeps every stage, as this laboratory does; a program that does not is quicker.",
     "NumPy works in float64 on processor cores. The tiles of a GPU lie in fast memory beside its arithmetic, "
     "which a program in NumPy cannot choose: what tiles save there, this cannot show.",
-    "NumPy shares a large product out to all cores, and waits where they are busy. The products of a tile "
-    "are small and may stay on one core.",
+    "NumPy stays on one core here where it comes with OpenBLAS, as on Linux and Windows: sharing products "
+    "out to all cores would hold up the other readers. Large products would gain more by it than tiles.",
     "Other readers of this server share its cores. The median of a few calls forgives one of them, not many.",
 )
 
