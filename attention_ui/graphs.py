@@ -74,7 +74,7 @@ def stacked(panels: Sequence[Panel], *, theme: str = "light") -> go.Figure:
     for index, (panel, start) in enumerate(zip(panels, starts, strict=True)):
         number = str(index + 1) if index else ""  # Plotly’s first axis has no number
         place = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
-        x_axis, y_axis = _axes(panel, theme)
+        x_axis, y_axis = axes(panel, theme)
         layout[f"xaxis{number}"] = x_axis | {"anchor": f"y{number}"}
         layout[f"yaxis{number}"] = y_axis | {
             "anchor": f"x{number}", "domain": [1 - (start + panel.body) / top, 1 - start / top]
@@ -111,7 +111,8 @@ def _decades(numbers: Sequence[float]) -> tuple[list[float], list[float]]:
     return [low - edge, high + edge], [10.0**k for k in range(first, floor(high + edge) + 1, step)]
 
 
-def _axes(panel: Panel, theme: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def axes(panel: Panel, theme: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The axes of a panel in Plotly's words: the span, of a logarithmic one in powers, and its numbers."""
     xs = [x for line in panel.lines for x in line.x]
     ys = [y for line in panel.lines for y in line.y if isfinite(y)] + list(panel.y_from)
     if panel.bars:
@@ -138,6 +139,11 @@ def _axes(panel: Panel, theme: str) -> tuple[dict[str, Any], dict[str, Any]]:
         quiet = {"size": 12, "color": SURFACES[theme]["quiet"]}
         x_axis |= {"title": {"text": panel.x_title, "standoff": 4, "font": quiet}}
     return _plain(theme) | x_axis, _plain(theme) | y_axis
+
+
+def is_held(number: float, *, y_log: bool) -> bool:
+    """Whether an axis can hold a number."""
+    return isfinite(number) and not (y_log and number <= 0)
 
 
 def _written(numbers: Sequence[float]) -> dict[str, Any]:
@@ -187,7 +193,7 @@ def _mark(x: float, number: str, theme: str) -> dict[str, Any]:
 
 def _line(line: Line, theme: str, *, y_log: bool) -> dict[str, Any]:
     surface = SURFACES[theme]
-    held = [y if isfinite(y) and not (y_log and y <= 0) else None for y in line.y]
+    held = [y if is_held(y, y_log=y_log) else None for y in line.y]
     hover = list(line.hover) or [
         f"{line.name}<br>{visible(x, show)}: {visible(y, show)}" for x, y in zip(line.x, line.y, strict=True)
     ]
