@@ -29,7 +29,7 @@ export default function board({ data, parentElement, setStateValue, setTriggerVa
     keepAddress();
     return;
   }
-  const state = tidy(ArrayBuffer.isView(data) ? JSON.parse(new TextDecoder().decode(data)) : data);
+  const state = tidy(data);
   const old = views.get(parentElement);
   const view = old?.root.isConnected ? old : makeView(parentElement);
   views.set(parentElement, view);

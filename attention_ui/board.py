@@ -128,6 +128,8 @@ class Board:
     messages: Sequence[Message] = ()
     query: str | None = None  # what the address bar then holds after the question mark; None: left alone
     then: bool = False  # tell the server when this has been painted: there is more to draw
+    passages: Mapping[str, str] = field(default_factory=dict)  # HTML by name: see passages.py
+    turn: int = 0  # which run made them
 
     def data(self, key: str) -> dict[str, Any]:
         """The board as JSON-ready data; `key` tells the browser whose operations it keeps."""
@@ -153,15 +155,31 @@ def _read(name: str) -> str:
 
 STYLE = theme.css(".board") + "\n" + _read("board.css")
 PROGRAM = f"""{_read("board.js")}
+{_read("passages.js")}
 const style = new CSSStyleSheet();
 style.replaceSync({json.dumps(STYLE)});
+function boardAndPassages(component) {{
+  const root = component.parentElement;
+  if (root.adoptedStyleSheets && !root.adoptedStyleSheets.includes(style)) {{
+    root.adoptedStyleSheets = [...root.adoptedStyleSheets, style];
+  }}
+  const data = parsed(component.data);
+  board({{ ...component, data }});
+  tellPassages(data);
+}}
 const waiting = (globalThis.attentionBoard ??= {{}});
-waiting.loaded = {{ draw: board, style }};
+waiting.loaded = {{ board: boardAndPassages, place: placePassage }};
 waiting.resolve?.(waiting.loaded);
 """
 
+
+def loader(kind: str) -> str:
+    """What an element carries that this program draws: a "board", or the "place" of a passage."""
+    return _read("loader.js").replace("loaded.KIND", f"loaded.{kind}")
+
+
 _program = st.components.v2.component(f"{NAME}_program", js=PROGRAM)
-_component = st.components.v2.component(NAME, js=_read("loader.js"), isolate_styles=True)
+_component = st.components.v2.component(NAME, js=loader("board"), isolate_styles=True)
 
 
 def provide() -> None:

@@ -5,20 +5,16 @@ The curves are drawn where the points lie, at least from −4 to 4 and at most t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from attention_core.activations import gelu, gelu_tanh, relu, swish
 from attention_core.numbers import show
-from attention_ui import canvas
-from attention_ui.canvas import FONT
-from attention_ui.theme import SURFACES
+from attention_ui.graphs import Line, Panel
 
 Array = NDArray[np.float64]
 
@@ -32,12 +28,11 @@ NARROWEST, WIDEST = 4.0, 12.0
 STEPS = 240
 
 
-def activation_curves(hidden: Array, kind: str, *, theme: str = "light") -> go.Figure:
+def panel(hidden: Array, kind: str) -> Panel:
     """All curves, that of `kind` strongest, with the numbers of hidden (d,) as points on it."""
     reach = reach_of(hidden)
-    traces = [_curve(each, each == kind, reach, theme) for each in CURVES]
-    inside = [(unit, x) for unit, x in enumerate(hidden.tolist(), 1) if abs(x) <= reach]
-    return canvas.figure([*traces, _points(inside, kind, theme)], _layout(reach, theme))
+    curves = [_curve(each, each == kind, reach) for each in CURVES]
+    return Panel("", [*curves, _points(hidden, kind, reach)], x_title="hidden number", body=300)
 
 
 def reach_of(hidden: Array) -> float:
@@ -76,63 +71,19 @@ def _line(kind: str, reach: float) -> tuple[Array, Array]:
     return x, CURVES[kind][1](x)
 
 
-def _curve(kind: str, chosen: bool, reach: float, theme: str) -> dict[str, Any]:
+def _curve(kind: str, chosen: bool, reach: float) -> Line:
     name, _, dash = CURVES[kind]
     x, y = _line(kind, reach)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name,
-        "x": x,
-        "y": y,
-        "line": {
-            "color": SURFACES[theme]["accent" if chosen else "quiet"],
-            "width": 3 if chosen else 1.5,
-            "dash": dash,
-        },
-        "hovertemplate": f"{name}(%{{x:.3~g}}) = %{{y:.3~g}}<extra></extra>",
-    }
+    return Line(name, x.tolist(), y.tolist(), strong=chosen, dash=dash)
 
 
-def _points(inside: Sequence[tuple[int, float]], kind: str, theme: str) -> dict[str, Any]:
+def _points(hidden: Array, kind: str, reach: float) -> Line:
     name, function, _ = CURVES[kind]
-    x = np.array([x for _, x in inside])
+    inside = np.abs(hidden) <= reach
+    x = hidden[inside]
     y = function(x)
     hover = [
-        f"hidden unit {unit}<br>{name}({show(a)}) = {show(b)}"
-        for (unit, a), b in zip(inside, y.tolist(), strict=True)
+        f"hidden unit {unit + 1}: {name}({show(a)}) = {show(b)}"
+        for unit, a, b in zip(np.flatnonzero(inside).tolist(), x.tolist(), y.tolist(), strict=True)
     ]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": "hidden units of the token",
-        "x": x,
-        "y": y,
-        "hovertext": hover,
-        "hovertemplate": "%{hovertext}<extra></extra>",
-        "marker": {
-            "size": 11,
-            "color": SURFACES[theme]["paper"],
-            "line": {"width": 2, "color": SURFACES[theme]["accent"]},
-        },
-    }
-
-
-def _layout(reach: float, theme: str) -> dict[str, Any]:
-    surface = SURFACES[theme]
-    font = {"family": FONT, "size": 14, "color": surface["text"]}
-    axis = {
-        "gridcolor": surface["line"], "zerolinecolor": surface["quiet"], "zerolinewidth": 1,
-        "fixedrange": True,
-    }  # fmt: skip
-    return {
-        "height": 360,
-        "margin": {"l": 44, "r": 8, "t": 8, "b": 44},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": font,
-        "xaxis": axis | {"title": {"text": "hidden number"}, "range": [-reach, reach]},
-        "yaxis": axis | {"title": {"text": "active"}},
-        "legend": {"x": 0.02, "y": 0.98, "bgcolor": "rgba(0,0,0,0)"},
-        "hoverlabel": {"bgcolor": surface["raised"], "bordercolor": surface["line"], "font": font},
-    }
+    return Line("hidden units of the token", x.tolist(), y.tolist(), strong=True, points=True, hover=hover)

@@ -29,7 +29,8 @@ def run() -> None:
     here = live.page_now()
     controls.hand_out(desk, here)
     address.release(desk, here)
-    desk.page, desk.parts = here, []
+    desk.page, desk.parts, desk.passages = here, [], {}
+    desk.turn += 1
     desk.framed = controls.framing(desk)
     token = live.desk.set(desk)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-import streamlit as st
+from attention_ui import prose
 
 
 def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -34,7 +34,16 @@ def _row(first: str, *cells: str) -> str:
 
 def draw(label: str, html: str) -> None:
     """Show a table; a wide one scrolls in its own box."""
-    st.html(f'<div class="twin-box" role="region" tabindex="0" aria-label="{escape(label)}">{html}</div>')
+    prose.html(_box(label, html))
+
+
+def _box(label: str, html: str) -> str:
+    return f'<div class="twin-box" role="region" tabindex="0" aria-label="{escape(label)}">{html}</div>'
+
+
+def fold(title: str, label: str, html: str) -> None:
+    """A table that is shown when its title is opened."""
+    prose.html(f"<details><summary>{escape(title)}</summary>{_box(label, html)}</details>")
 
 
 def draw_contents(groups: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> None:
@@ -43,7 +52,7 @@ def draw_contents(groups: Sequence[tuple[str, Sequence[tuple[str, str]]]]) -> No
         f"<div><dt>{escape(title)}</dt><dd>{' · '.join(_link(*link) for link in links)}</dd></div>"
         for title, links in groups
     )
-    st.html(f'<dl class="prose prose-quiet">{rows}</dl>')
+    prose.html(f'<dl class="prose prose-quiet">{rows}</dl>')
 
 
 def _link(text: str, address: str) -> str:

@@ -1,20 +1,23 @@
-"""The parts of a page that follow an edit: the board at once, words and figures right after it.
+"""The parts of a page that follow an edit: the board, the words with it, and Streamlit's elements after it.
 
-Streamlit runs a whole script for every change. Here an edit runs one fragment, the board. When the
-browser has painted it, it says so, and the other parts follow: the arithmetic, a figure. Only a change
-that some control has to follow (another size by undo, another mask) runs the whole page. Controls stand
-outside the parts: a server that was started anew does not know the parts of a page that is still open.
+Streamlit runs a whole script for every change. Here an edit runs one fragment, which answers with one
+message: the board and all words of the page (passages.py). A part made of Streamlit's own elements, a figure
+of Plotly's or a download, follows in a run of its own when the browser has painted the board and says so:
+drawn together, the board would wait for it. Only a change that some control has to follow (another size by
+undo, another mask) runs the whole page. Controls stand outside the parts: a server that was started anew does
+not know the parts of a page that is still open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from attention_ui import address, board, controls
+from attention_ui import address, board, controls, passages, prose
 from attention_ui.desk import Desk
 
 FIRST = "first"
@@ -29,11 +32,19 @@ def first(draw: Draw) -> None:
 
 
 def then(name: str, draw: Draw) -> None:
-    """Draw a part that follows once the board has been painted. Names differ on a page."""
+    """Draw a part made of Streamlit's elements; it follows once the board has been painted. Names differ."""
     found = desk.get()
     if found is not None and name not in found.parts:
         found.parts.append(name)
     st.fragment(_draw, key=name)(draw)
+
+
+def words(name: str, draw: Draw) -> None:
+    """Draw a part of sentences and tables alone; it comes together with the board. Names differ on a page."""
+    found = desk.get()
+    assert found is not None, "passages stand outside the parts"
+    found.passages[name] = draw
+    passages.place(name, prose.collected(lambda: draw(found)), found.session, found.turn)
 
 
 def page_now() -> str:
@@ -56,6 +67,14 @@ def follow() -> None:
     behind = found.drawn != found.ack or board.pending(controls.BOARD, found.session, found.ack)
     if behind or found.parts:
         st.rerun(scope=[FIRST, *found.parts] if behind else found.parts)
+
+
+def texts(found: Desk) -> dict[str, str]:
+    """What the words of the page say after an edit; a run of the whole page makes them where they stand."""
+    if not alone():
+        return {}
+    found.turn += 1
+    return {name: prose.collected(partial(draw, found)) for name, draw in found.passages.items()}
 
 
 def _draw_board(draw: Draw) -> None:

@@ -12,7 +12,7 @@ import streamlit as st
 from attention_core.export import to_latex, to_numpy, to_torch
 from attention_core.masks import why
 from attention_core.sheet import ONE, work
-from attention_ui import figures, prose, tables, words
+from attention_ui import figures, prose, tables, typeset, words
 from attention_ui.bench import Bench
 from attention_ui.grids import matrices
 from attention_ui.links import LARGE
@@ -31,22 +31,21 @@ RANGES = {"shared": "one range for the scores", "each": "a range for each matrix
 
 def arithmetic(scene: Scene) -> None:
     """The selected cell, written out with the numbers that made it; it stays in view at the foot."""
-    with st.container(key="arithmetic"):
-        if scene.selected is None:
-            prose.paragraph("Select a cell to see its arithmetic here.", kind="quiet")
-            return
-        name, row, column = scene.selected
-        line = scene.sheet[name]
-        lines = work(scene.sheet, scene.values, name, row, column).latex
-        places = [_place(scene, axis, at) for axis, at in zip(line.axes, (row, column), strict=True)]
-        place = " · ".join(filter(None, places))
-        prose.paragraph(f"{line.title}, {place}" if place else line.title, kind="strong")
-        st.latex(r"\begin{aligned}" + r" \\ ".join(lines) + r"\end{aligned}")
-        prose.paragraph(line.meaning, kind="quiet")
-        if name in ("mask", "masked") and scene.mask is not None:
-            verdict = "may" if scene.values["mask"][row, column] else "may not"
-            reason = why(scene.mask, row, column, *scene.values["mask"].shape)
-            prose.paragraph(f"Query {row + 1} {verdict} look at key {column + 1}: {reason}.", kind="quiet")
+    if scene.selected is None:
+        prose.paragraph("Select a cell to see its arithmetic here.", kind="quiet")
+        return
+    name, row, column = scene.selected
+    line = scene.sheet[name]
+    worked = work(scene.sheet, scene.values, name, row, column)
+    places = [_place(scene, axis, at) for axis, at in zip(line.axes, (row, column), strict=True)]
+    place = " · ".join(filter(None, places))
+    prose.paragraph(f"{line.title}, {place}" if place else line.title, kind="strong")
+    prose.html(typeset.aligned(worked.latex, worked.text))
+    prose.paragraph(line.meaning, kind="quiet")
+    if name in ("mask", "masked") and scene.mask is not None:
+        verdict = "may" if scene.values["mask"][row, column] else "may not"
+        reason = why(scene.mask, row, column, *scene.values["mask"].shape)
+        prose.paragraph(f"Query {row + 1} {verdict} look at key {column + 1}: {reason}.", kind="quiet")
 
 
 def _place(scene: Scene, axis: str, at: int) -> str:

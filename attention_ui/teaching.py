@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-import streamlit as st
-
 from attention_ui import live, panels, prose
 from attention_ui.choices import Choice
 from attention_ui.desk import Desk
@@ -50,8 +48,8 @@ def verdict(desk: Desk, guess: Choice, right: str, because: str) -> None:
 def check(claims: Sequence[tuple[str, bool]], title: str = "Check") -> None:
     """What the lesson says, each claim tried on the numbers on screen."""
     items = "".join(_claim(claim, *OUTCOMES[bool(holds)]) for claim, holds in claims)
-    st.header(title, anchor=False)
-    st.html(f'<ul class="prose checks">{items}</ul>')
+    prose.header(title)
+    prose.html(f'<ul class="prose checks">{items}</ul>')
 
 
 def _claim(claim: str, kind: str, mark: str, outcome: str) -> str:

@@ -23,8 +23,8 @@ from attention_ui.lessons import LESSONS
 LIMIT = 3
 MARKS = {
     "board": ".board",
-    "rest": ".stMainBlockContainer [data-testid=stHtml], .stMainBlockContainer [data-testid=stMarkdown], "
-    "[data-testid=stPlotlyChart], .js-plotly-plot",
+    "rest": ".passage, .stMainBlockContainer [data-testid=stHtml], "
+    ".stMainBlockContainer [data-testid=stMarkdown], [data-testid=stPlotlyChart], .js-plotly-plot",
 }
 
 

@@ -31,7 +31,7 @@ def board(desk: Desk) -> None:
 
 def row_by_row(desk: Desk) -> None:
     a, b = both(desk)
-    st.header("Row by row", anchor=False)
+    prose.header("Row by row")
     prose.paragraph(comparison.summary(a.mask, b.mask, a.trace, b.trace))
     prose.bullets(comparison.row_sentences(a.labels, a.mask, b.mask, a.trace, b.trace))
 
@@ -48,4 +48,4 @@ def compare(desk: Desk) -> None:
     with right:
         draw_mask(desk.bench, "against", "Mask B")
     live.first(board)
-    live.then("row-by-row", row_by_row)
+    live.words("row-by-row", row_by_row)

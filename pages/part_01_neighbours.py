@@ -144,8 +144,8 @@ def part_01(desk: Desk) -> None:
         DOWN.draw(desk)
     GUESS.draw(desk)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", answer)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", answer)
     if DOWN.of(desk.bench):
         prose.paragraph(
             "A row of the weights belongs to the word that looks, a column to the word that is looked at. "

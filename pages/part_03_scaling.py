@@ -246,8 +246,8 @@ def part_03(desk: Desk) -> None:
             "√d_k twice is d_k; 1 twice is still 1."
         )
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("board_words", on_the_board)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("board_words", on_the_board)
     st.header("Measured on random vectors", anchor=False)
     with st.container(horizontal=True, key="measured_choices"):
         WIDTH.draw(desk)
@@ -257,5 +257,5 @@ def part_03(desk: Desk) -> None:
     assumption(desk)
     GUESS.draw(desk)
     measured(desk)
-    live.then("answer", answer)
+    live.words("answer", answer)
     teaching.show_also(desk, ALSO, scene_of)

@@ -81,6 +81,6 @@ def part_04(desk: Desk) -> None:
     if not (RAW.of(desk.bench) or AFTER.of(desk.bench)):
         prose.paragraph(NEXT[UPTO.of(desk.bench)], kind="quiet")
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", answer)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", answer)
     teaching.show_also(desk, ALSO, scene_of)

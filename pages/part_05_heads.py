@@ -124,6 +124,6 @@ def part_05(desk: Desk) -> None:
     SHOW.draw(desk)
     (ask_about_heads if is_about_heads(desk) else ask_about_positions)(desk)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", answer)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", answer)
     teaching.show_also(desk, ALSO, scene_of)

@@ -13,12 +13,11 @@ from attention_core.norm_places import KINDS, Kind, norm_places
 from attention_core.numbers import show
 from attention_core.sheet import run
 from attention_core.stream import Norm
-from attention_ui import depth, listing, live, panels, prose, teaching, workbench
+from attention_ui import depth, listing, live, panels, prose, svg, teaching, workbench
 from attention_ui.bench import numbers
 from attention_ui.board import Unit
 from attention_ui.choices import Amount, Choice, Switch
 from attention_ui.desk import Desk
-from attention_ui.figures import CONFIG
 from attention_ui.frame import lesson
 from attention_ui.grids import unit_after
 from attention_ui.scene import Scene, worked
@@ -32,7 +31,7 @@ GUESS = teaching.prediction(
     "Every number of token 1 is multiplied by 10. What becomes of its normalised row?",
     {"same": "nearly the same", "ten": "ten times as large", "other": "something else"},
 )
-LAYERS = Amount("p6.layers", "Layers", 2, 24, 24)
+LAYERS = Amount("p6.layers", "Layers", 2, 24, 12)
 NORM = Choice("p6.norm", "LayerNorm in the stream", {"pre": "pre", "post": "post", "none": "off"}, "pre")
 SEED = Amount("p6.seed", "Seed of the layers’ weights", 0, 99, 0)
 ALSO = teaching.also("p6.also")
@@ -222,14 +221,10 @@ def in_the_stream(desk: Desk) -> None:
         f"the skip and to {depth.written(found[False].lengths[-1])} without. A small change in X arrives at "
         f"the output {arrives} times as large with the skip, {lost} times without."
     )
-    with st.container(width=760, key="stream-figure"):
-        st.plotly_chart(
-            depth.figure(found, theme=panels._theme()), key="stream", theme=None, config=CONFIG,
-            alt=depth.alt_text(found),
-        )  # fmt: skip
-        with st.expander("Lengths and gradients as a table"):
-            caption = f"Along {len(found[True].lengths) - 1} layers, seed {int(SEED.of(desk.bench))}."
-            listing.draw("Stream, table", listing.table(caption, *depth.table(found)))
+    prose.html(svg.stacked(depth.panels(found), depth.alt_text(found)))
+    caption = f"Along {len(found[True].lengths) - 1} layers, seed {int(SEED.of(desk.bench))}."
+    table = listing.table(caption, *depth.table(found))
+    listing.fold("Lengths and gradients as a table", "Stream, table", table)
 
 
 def notes(desk: Desk) -> None:
@@ -283,7 +278,7 @@ def part_06(desk: Desk) -> None:
     notes(desk)
     GUESS.draw(desk)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
     st.header("The residual stream, layer after layer", anchor=False)
     st.markdown(
         f"The same X, grown by its own rule to {TOKENS} tokens of {FEATURES} features, goes through layers "
@@ -294,6 +289,6 @@ def part_06(desk: Desk) -> None:
         for amount in (LAYERS, SEED):
             with st.container(width=240):
                 amount.draw(desk)
-    live.then("stream_part", in_the_stream)
-    live.then("answer", answer)
+    live.words("stream", in_the_stream)
+    live.words("answer", answer)
     teaching.show_also(desk, ALSO, scene_of)

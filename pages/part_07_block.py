@@ -180,7 +180,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 def contents(desk: Desk) -> None:
     """Every line of the block in order, each with an address that shows it."""
-    st.header("Every line, in order", anchor=False)
+    prose.header("Every line, in order")
     now = scene_of(desk)
     numbers = {line.name: place for place, line in enumerate(now.sheet, 1)}
     bench = desk.bench
@@ -258,7 +258,7 @@ def part_07(desk: Desk) -> None:
     word = CHAPTER.of(desk.bench)
     prose.paragraph(SAYS[word] + ("" if SKIPLESS.of(desk.bench) else SKIPS.get(word, "")), kind="quiet")
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", answer)
-    live.then("contents", contents)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", answer)
+    live.words("contents", contents)
     teaching.show_also(desk, ALSO, scene_of)

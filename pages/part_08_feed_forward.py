@@ -13,11 +13,10 @@ from attention_core.memories import RESULT, one_row_changed, row_by_row, stronge
 from attention_core.numbers import show
 from attention_core.sheet import arrow
 from attention_core.written import visible
-from attention_ui import curves, listing, live, panels, prose, teaching, workbench
+from attention_ui import curves, listing, live, panels, prose, svg, teaching, workbench
 from attention_ui.board import Unit
 from attention_ui.choices import Choice, Switch
 from attention_ui.desk import Desk
-from attention_ui.figures import CONFIG
 from attention_ui.frame import lesson
 from attention_ui.grids import unit_after
 from attention_ui.naming import named
@@ -162,7 +161,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 def memories(desk: Desk) -> None:
     """What the hidden units answer to, and what they bring to the chosen token."""
-    st.header("Rows as memories", anchor=False)
+    prose.header("Rows as memories")
     now, row = scene_of(desk), chosen(desk)
     if "brings" not in now.values:
         prose.paragraph("From Xᵀ no row of hidden numbers belongs to a token, so there is nothing to read.")
@@ -207,27 +206,23 @@ def figure(desk: Desk) -> None:
     if TURNED.of(desk.bench):
         return
     hidden = now.values["gate" if kind in GATED else "hidden"][row]
-    st.header("The function between the layers", anchor=False)
+    prose.header("The function between the layers")
     word = named(now.labels["token"], np.array([row]))
     far = visible(float(np.abs(gelu(hidden) - gelu_tanh(hidden)).max()), show)
     prose.paragraph(
         f"The points are the {'gate’s' if kind in GATED else 'hidden'} numbers of {word}. Without a bend the "
         f"two products would be one. The two forms of GELU differ by {far} here at most."
     )
-    st.plotly_chart(
-        curves.activation_curves(hidden, kind, theme=panels._theme()),
-        key="curves", alt=curves.alt_text(hidden, kind), theme=None, config=CONFIG,
+    prose.html(svg.stacked([curves.panel(hidden, kind)], curves.alt_text(hidden, kind)))
+    table = curves.twin(hidden, kind)
+    listing.fold(
+        "The points as a table", "The points, table",
+        listing.table(
+            "Every hidden unit of the token: its number, and what each function makes of it.",
+            ["unit", *table.columns],
+            [list(row) for row in table.itertuples(name=None)],
+        ),
     )  # fmt: skip
-    with st.expander("The points as a table"):
-        table = curves.twin(hidden, kind)
-        listing.draw(
-            "The points, table",
-            listing.table(
-                "Every hidden unit of the token: its number, and what each function makes of it.",
-                ["unit", *table.columns],
-                [list(row) for row in table.itertuples(name=None)],
-            ),
-        )
 
 
 def counts(desk: Desk) -> None:
@@ -300,9 +295,9 @@ def part_08(desk: Desk) -> None:
         TURNED.draw(desk)
     GUESS.draw(desk)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", answer)
-    live.then("memories", memories)
-    live.then("figure", figure)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", answer)
+    live.words("memories", memories)
+    live.words("figure", figure)
     counts(desk)
     teaching.show_also(desk, ALSO, scene_of)

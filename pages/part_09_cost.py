@@ -354,7 +354,7 @@ def part_09(desk: Desk) -> None:
         SINGLY.draw(desk)
         WEIGHTLESS.draw(desk)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
     counted(desk)
     st.header("A layer of full size", anchor=False)
     prose.paragraph(

@@ -67,8 +67,8 @@ def part_10(desk: Desk) -> None:
     GUESS.draw(desk)
     tiled.draw_map(desk.bench)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", answer)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", answer)
     st.header("Bytes to and from slow memory, estimated", anchor=False)
     with st.container(horizontal=True, key="choices-bytes"):
         BLOCK.draw(desk)

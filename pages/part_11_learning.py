@@ -66,8 +66,8 @@ def part_11(desk: Desk) -> None:
         WITHOUT_Y.draw(desk)
     GUESS.draw(desk)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", answer)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", answer)
     st.header("A tiny model, trained here", anchor=False)
     st.markdown(
         "The same loss and the same gradient, sent back through attention, train a whole model on a text: "

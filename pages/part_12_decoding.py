@@ -84,7 +84,7 @@ def answer(desk: Desk) -> None:
 def chosen(desk: Desk) -> None:
     """The draw of the next token."""
     now = scene_of(desk)
-    st.header("The next token", anchor=False)
+    prose.header("The next token")
     t = decoding.steps(desk.bench)
     prose.paragraph(
         f"The output of step {t} times W_out gives a logit for each of {VOCABULARY} words; a model has more "
@@ -100,7 +100,7 @@ def chosen(desk: Desk) -> None:
 def work(desk: Desk) -> None:
     """Operations and bytes of every step, counted from the shapes."""
     now = scene_of(desk)
-    st.header("Work of every step", anchor=False)
+    prose.header("Work of every step")
     heads = ["step", "rows kept", "operations", "bytes", "operations, no cache", "bytes, no cache"]
     caption = "An estimate from the shapes on the board, 2 bytes a number, counted as in lesson 9."
     listing.draw("Work of every step", listing.table(caption, heads, decoding_found.work_rows(now)))
@@ -206,10 +206,10 @@ def part_12(desk: Desk) -> None:
         for control in (TEMPERATURE, TOP_K, TOP_P, SEED):
             control.draw(desk)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", answer)
-    live.then("chosen", chosen)
-    live.then("work", work)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", answer)
+    live.words("chosen", chosen)
+    live.words("work", work)
     st.header("Timeline of an answer", anchor=False)
     with st.container(horizontal=True, key="answer"):
         for choice in (MODEL, PROMPT, NEW, BATCH):

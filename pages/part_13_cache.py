@@ -154,8 +154,8 @@ def part_13(desk: Desk) -> None:
     SHOW.draw(desk)
     ASK[view](desk)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", answer)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", answer)
     if view != "pages":
         ask_about_memory(desk)
         cache_memory.draw(desk)

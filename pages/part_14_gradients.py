@@ -109,8 +109,8 @@ def part_14(desk: Desk) -> None:
     prose.paragraph(SECTIONS[SHOW.of(desk.bench)].SAYS)
     ask(desk)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", answer)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", answer)
     if SHOW.of(desk.bench) != "gradients":
         sending(desk)
     teaching.show_also(desk, ALSO, scene_of)

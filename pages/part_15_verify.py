@@ -45,8 +45,8 @@ def verify(desk: Desk) -> None:
         SUMS.draw(desk)
     GUESS.draw(desk)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", verifying.answer)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", verifying.answer)
     build()
     own_numbers(desk)
 
@@ -116,8 +116,8 @@ def find(desk: Desk) -> None:
         ADDED.draw(desk)
     bugs.guess_of(desk.bench).draw(desk)
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
-    live.then("answer", bugs.answer)
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("answer", bugs.answer)
 
 
 def profile(desk: Desk) -> None:
@@ -131,7 +131,7 @@ def profile(desk: Desk) -> None:
     st.header("What is counted and timed", anchor=False)
     st.markdown("The steps from Q, K and V to the output; here on a few tokens, above on many.")
     live.first(board)
-    live.then("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
+    live.words("arithmetic", lambda found: panels.arithmetic(scene_of(found)))
 
 
 @lesson(

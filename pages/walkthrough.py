@@ -36,7 +36,7 @@ def walkthrough(desk: Desk) -> None:
         st.segmented_control("View", list(VIEWS), key="view", format_func=VIEWS.__getitem__)
         st.segmented_control("Start from", list(WAYS), key="way", format_func=WAYS.__getitem__)
     live.first(board)
-    live.then("arithmetic", arithmetic)
+    live.words("arithmetic", arithmetic)
     panels.choose(desk.bench)
     if desk.bench.panel != "none":
         live.then("panel", panel)

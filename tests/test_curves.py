@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from attention_core.numbers import show
-from attention_ui.curves import CURVES, activation_curves, alt_text, reach_of, twin
-from attention_ui.theme import SURFACES, THEMES, contrast
+from attention_ui.curves import CURVES, alt_text, panel, reach_of, twin
 
 HIDDEN = np.array([-2.5, -0.75, 0.0, 1.5, 3.25])
 each_kind = pytest.mark.parametrize("kind", CURVES)
@@ -15,18 +14,18 @@ each_kind = pytest.mark.parametrize("kind", CURVES)
 
 @each_kind
 def test_the_points_lie_on_the_curve_that_is_drawn_strongest(kind):
-    figure = activation_curves(HIDDEN, kind)
     name, function, _ = CURVES[kind]
-    (points,) = (trace for trace in figure.data if trace.mode == "markers")
+    lines = panel(HIDDEN, kind).lines
+    (points,) = (line for line in lines if line.points)
     np.testing.assert_array_equal(points.x, HIDDEN)
     np.testing.assert_array_equal(points.y, function(HIDDEN))
-    widths = {trace.name: trace.line.width for trace in figure.data if trace.mode == "lines"}
-    assert set(widths) == {title for title, *_ in CURVES.values()}
-    assert [title for title, width in widths.items() if width == max(widths.values())] == [name]
+    strong = {line.name: line.strong for line in lines if not line.points}
+    assert set(strong) == {title for title, *_ in CURVES.values()}
+    assert [title for title, is_strong in strong.items() if is_strong] == [name]
 
 
 def test_every_curve_has_a_line_of_its_own_kind():
-    dashes = [trace.line.dash for trace in activation_curves(HIDDEN, "relu").data if trace.mode == "lines"]
+    dashes = [line.dash for line in panel(HIDDEN, "relu").lines if not line.points]
     assert len(set(dashes)) == len(dashes) == len(CURVES)
 
 
@@ -49,12 +48,5 @@ def test_the_figure_reaches_as_far_as_the_points_and_not_further_than_it_can_be_
     assert reach_of(np.array([0.5])) == 4 and reach_of(np.array([-6.2])) == 7
     far = np.array([1.0, 1e60, -40.0])
     assert reach_of(far) == 12 and "2 lie beyond the edge" in alt_text(far, "gelu_tanh")
-    (points,) = (t for t in activation_curves(far, "gelu_tanh").data if t.mode == "markers")
+    (points,) = (line for line in panel(far, "gelu_tanh").lines if line.points)
     assert list(points.x) == [1.0]
-
-
-@pytest.mark.parametrize("theme", THEMES)
-def test_lines_can_be_told_from_the_paper(theme):
-    for trace in activation_curves(HIDDEN, "gelu", theme=theme).data:
-        colour = trace.line.color if trace.mode == "lines" else trace.marker.line.color
-        assert contrast(colour, SURFACES[theme]["paper"]) >= 3

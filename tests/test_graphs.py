@@ -6,7 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from attention_ui.curves import CURVES, activation_curves
+from attention_ui.curves import CURVES, panel
 from attention_ui.graphs import Line, Panel, stacked
 from attention_ui.theme import THEMES
 
@@ -28,7 +28,7 @@ PANELS = [
 
 def figures(theme: str) -> list[go.Figure]:
     hidden = np.array([-2.5, 0.0, 40.0])
-    return [stacked(PANELS, theme=theme), *(activation_curves(hidden, kind, theme=theme) for kind in CURVES)]
+    return [stacked(PANELS, theme=theme), *(stacked([panel(hidden, kind)], theme=theme) for kind in CURVES)]
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -55,7 +56,13 @@ def words(app: AppTest) -> str:
     """All the text of the page that is not inside the board."""
     kinds = ("title", "header", "markdown", "caption", "latex")
     texts = [str(element.value) for kind in kinds for element in getattr(app, kind)]
-    return "\n".join([*texts, *(element.proto.body for element in app.get("html"))])
+    return "\n".join([*texts, *(element.proto.body for element in app.get("html")), *passages(app).values()])
+
+
+def passages(app: AppTest) -> dict[str, str]:
+    """What follows the board in words and tables, by name, as HTML."""
+    told = [json.loads(element.proto.bytes) for element in app.get("bidi_component") if element.proto.bytes]
+    return {data["name"]: data["html"] for data in told if "html" in data}
 
 
 def test_the_lessons_are_the_files_in_pages():

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from test_lessons import board_of
-from test_pages import desk_of, open_app, send, words
+from test_pages import desk_of, open_app, passages, send, words
 
 from attention_core.examples import EXAMPLES
 from attention_core.numbers import show
 from attention_core.stream import NORMS, stream
-from attention_ui import depth
+from attention_ui import depth, svg
 from attention_ui.bench import numbers
 
 PAGE = "part_06_normalisation"
@@ -20,11 +20,11 @@ X = np.random.default_rng(2).normal(size=(4, 16))
 
 def test_the_figure_draws_the_stream_with_the_skip_and_without():
     found = depth.both_ways(X, 6, "pre", 3)
-    drawn = {(trace.name, trace.yaxis): np.array(trace.y, dtype=float) for trace in depth.figure(found).data}
+    drawn = [{line.name: line.y for line in panel.lines} for panel in depth.panels(found)]
     for skip, name in depth.NAMES.items():
         want = stream(X, 6, residual=skip, norm="pre", seed=3)
-        np.testing.assert_array_equal(drawn[name, "y"], want.lengths)
-        np.testing.assert_array_equal(drawn[name, "y2"], want.gradients)
+        np.testing.assert_allclose(drawn[0][name], want.lengths, rtol=1e-12)
+        np.testing.assert_allclose(drawn[1][name], want.gradients, rtol=1e-12)
     heads, rows = depth.table(found)
     assert len(rows) == 7 and all(len(row) == len(heads) == 5 for row in rows)
     assert rows[0][3] == depth.written(found[True].gradients[0])
@@ -34,8 +34,9 @@ def test_the_figure_draws_the_stream_with_the_skip_and_without():
 
 def test_a_length_of_zero_leaves_a_gap_and_a_tiny_number_stays_visible():
     found = depth.both_ways(np.zeros((4, 16)), 2, "pre", 0)
-    lengths = next(trace for trace in depth.figure(found).data if trace.yaxis == "y")
-    assert set(lengths.y) == {None}
+    drawn = svg.stacked(depth.panels(found), "")
+    assert drawn.count('class="line strong"') == 3  # beside its name, and two without a point
+    assert drawn.count('class="line strong" d="M"') == 1
     assert depth.written(3.6e-5) == "3.6e−5"
 
 
@@ -95,7 +96,7 @@ def test_epsilon_stands_on_the_board_and_in_the_arithmetic():
     app = open_app(PAGE, **{"p6.epsilon": -3, "cell": "deviation.1.1"})
     vias = [unit["via"] for line in board_of(app)["layout"] for unit in line]
     assert "√(σ² + 1e−3)" in vias
-    assert "10^{-3}" in words(app)
+    assert "10<sup>−3</sup>" in passages(app)["arithmetic"]
 
 
 def test_gain_and_shift_can_be_edited_and_reach_both_places():
@@ -117,9 +118,9 @@ def test_the_sentences_about_the_stream_take_their_numbers_from_it():
 
 def test_an_edit_of_x_reaches_the_stream():
     app = open_app(PAGE)
-    before = show(stream(numbers(desk_of(app).bench, "x", 4, 16), 24).lengths[-1])
+    before = show(stream(numbers(desk_of(app).bench, "x", 4, 16), 12).lengths[-1])
     app = send(app, ["edit", "x", 0, 0, "7"])
-    after = show(stream(numbers(desk_of(app).bench, "x", 4, 16), 24).lengths[-1])
+    after = show(stream(numbers(desk_of(app).bench, "x", 4, 16), 12).lengths[-1])
     assert before != after and f"to {after} with the skip" in words(app)
 
 

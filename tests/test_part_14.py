@@ -110,7 +110,7 @@ def test_every_matrix_of_the_gradients_explains_itself(name):
         app = send(app, ["select", grid_name, 0, 0])
         assert f"{grid['name']}, " in words(app), grid_name
     app = send(app, ["select", "tried", 0, 0])
-    assert r"2 \times 0.00001" in words(app)
+    assert "2\u00a0×\u00a00.00001" in words(app)
 
 
 @each_split

@@ -1,8 +1,8 @@
 /* What runs in the browser is plain ES modules; these are their rules. */
 
 const browser = [
-  "ArrayBuffer", "clearTimeout", "console", "document", "getComputedStyle", "getSelection", "history", "location", "matchMedia",
-  "MessageChannel", "navigator", "performance", "queueMicrotask", "requestAnimationFrame", "ResizeObserver", "setTimeout",
+  "ArrayBuffer", "clearTimeout", "console", "document", "DOMParser", "getComputedStyle", "getSelection", "history", "location", "matchMedia",
+  "MessageChannel", "navigator", "Node", "performance", "queueMicrotask", "requestAnimationFrame", "ResizeObserver", "setTimeout",
   "TextDecoder", "URL", "URLSearchParams", "window",
 ];
 

@@ -452,7 +452,7 @@ def test_the_arithmetic_of_a_selected_cell_is_that_of_the_core(walk):
     settled(page)
     now = in_the_address(page)
     assert now.selected == ("scores", 0, 2)
-    panel = page.locator(".st-key-arithmetic").inner_text()
+    panel = page.locator(".st-key-passage-arithmetic").inner_text()
     assert "Scores, query 1, the · key 3, sat" in panel
     for term in (*now.values["q"][0], *now.values["k_t"][:, 2]):
         assert show(term).replace("−", "") in panel
@@ -460,8 +460,8 @@ def test_the_arithmetic_of_a_selected_cell_is_that_of_the_core(walk):
 
 def test_the_arithmetic_stays_in_view_while_the_board_is_longer_than_the_window(walk):
     page = walk(f"{WALK}&cell=q.1.1")
-    page.locator(".st-key-arithmetic .katex-display").wait_for()
-    box = page.locator(".st-key-arithmetic").bounding_box()
+    page.locator(".st-key-passage-arithmetic .worked").wait_for()
+    box = page.locator(".st-key-passage-arithmetic").bounding_box()
     assert page.locator(".stMainBlockContainer").bounding_box()["height"] > 1200
     assert box["y"] > 0 and box["y"] + box["height"] <= 900
 
