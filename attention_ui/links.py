@@ -7,7 +7,7 @@ that cannot be understood is told in one sentence; the rest of the link still co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -136,6 +136,12 @@ def to_query(bench: Bench) -> str:
         if code := bits.pack(bench.edits, matrices, name_bits):
             found[name] = code
     return urlencode({**found, **dict(sorted(bench.choices.items()))})
+
+
+def to_queries(bench: Bench, cells: Sequence[tuple[str, int, int]]) -> list[str]:
+    """The same link for each of many cells to be looked at; the numbers are written once for all of them."""
+    shared = to_query(replace(bench, selected=None))
+    return [f"{shared}{'&' * bool(shared)}cell={_write_cell(cell)}" for cell in cells]
 
 
 def from_query(query: Mapping[str, str]) -> tuple[Bench, str]:

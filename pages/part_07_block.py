@@ -31,7 +31,7 @@ from attention_ui.choices import Choice, Switch, with_choice
 from attention_ui.desk import Desk
 from attention_ui.frame import lesson
 from attention_ui.grids import unit_after
-from attention_ui.links import to_query
+from attention_ui.links import to_queries
 from attention_ui.scene import Scene, worked
 
 BLOCKS = {
@@ -187,12 +187,10 @@ def contents(desk: Desk) -> None:
     groups = []
     for chapter in chapters(now.sheet):
         there = with_choice(bench, CHAPTER.name, chapter.word)
+        queries = to_queries(there, [(name, 0, 0) for name in chapter.lines])
         links = [
-            (
-                f"{numbers[name]} {_short(now.sheet[name].title)}",
-                f"?{to_query(replace(there, selected=(name, 0, 0)))}",
-            )
-            for name in chapter.lines
+            (f"{numbers[name]} {_short(now.sheet[name].title)}", f"?{query}")
+            for name, query in zip(chapter.lines, queries, strict=True)
         ]
         groups.append((TITLES[chapter.word], links))
     listing.draw_contents(groups)

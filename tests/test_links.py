@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from attention_core.examples import EXAMPLES
 from attention_core.masks import MaskSpec
 from attention_ui.bench import FIRST, FROM_X, WORDS, Bench, numbers, opened, shape, with_edit, with_sizes
-from attention_ui.links import from_query, to_query
+from attention_ui.links import from_query, to_queries, to_query
 from attention_ui.scene import scene
 
 
@@ -174,3 +174,10 @@ def test_an_edit_beyond_the_window_travels_with_the_link():
     bench = with_sizes(with_edit(with_sizes(opened("tokens"), d_k=8), "w_q", 0, 7, 2.5), d_k=2)
     again, _ = from_query(parsed(to_query(bench)))
     assert numbers(with_sizes(again, d_k=8), "w_q")[0, 7] == 2.5
+
+
+def test_links_to_many_cells_are_those_to_each_of_them():
+    for bench in (opened(FIRST), replace(opened(FIRST), n_q=3, n_k=3, choices={"p7.chapter": "ffn"})):
+        cells = [("x", 0, 0), ("scores", 2, 1)]
+        for query, cell in zip(to_queries(bench, cells), cells, strict=True):
+            assert from_query(dict(parse_qsl(query))) == (replace(bench, selected=cell), "")
