@@ -79,7 +79,7 @@ _SHEET = "NVIDIA {} Tensor Core GPU, data sheet"
 # fmt: off
 ACCELERATORS = {
     "t4": Accelerator(
-        "NVIDIA T4", 65.0, 8.1, 320.0, 16.0, _SHEET.format("T4"), "2019"),
+        "NVIDIA T4", 65.0, 8.1, 300.0, 16.0, _SHEET.format("T4"), "2019"),
     "v100": Accelerator(
         "NVIDIA V100 SXM2", 125.0, 15.7, 900.0, 32.0, _SHEET.format("V100"), "January 2020"),
     "a100": Accelerator(

@@ -31,7 +31,7 @@ GUESS = teaching.prediction(
     "Every number of token 1 is multiplied by 10. What becomes of its normalised row?",
     {"same": "nearly the same", "ten": "ten times as large", "other": "something else"},
 )
-LAYERS = Amount("p6.layers", "Layers", 2, 24, 12)
+LAYERS = Amount("p6.layers", "Layers", 2, 24, 16)
 NORM = Choice("p6.norm", "LayerNorm in the stream", {"pre": "pre", "post": "post", "none": "off"}, "pre")
 SEED = Amount("p6.seed", "Seed of the layers’ weights", 0, 99, 0)
 ALSO = teaching.also("p6.also")

@@ -118,9 +118,9 @@ def test_the_sentences_about_the_stream_take_their_numbers_from_it():
 
 def test_an_edit_of_x_reaches_the_stream():
     app = open_app(PAGE)
-    before = show(stream(numbers(desk_of(app).bench, "x", 4, 16), 12).lengths[-1])
+    before = show(stream(numbers(desk_of(app).bench, "x", 4, 16), 16).lengths[-1])
     app = send(app, ["edit", "x", 0, 0, "7"])
-    after = show(stream(numbers(desk_of(app).bench, "x", 4, 16), 12).lengths[-1])
+    after = show(stream(numbers(desk_of(app).bench, "x", 4, 16), 16).lengths[-1])
     assert before != after and f"to {after} with the skip" in words(app)
 
 
