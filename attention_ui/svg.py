@@ -2,7 +2,7 @@
 
 Plotly takes longer to draw a figure anew than all the rest of a page. The panels are those of graphs.py,
 with the same axes and the same numbers beside them. A panel is as wide as there is room: lines are stretched,
-while strokes, points and letters keep their size. A point or a line says its numbers under the pointer.
+while strokes, points and letters keep their size. Under the pointer each place on the axis says its numbers.
 """
 
 from __future__ import annotations
@@ -46,9 +46,13 @@ def _panel(panel: Panel) -> str:
     inside = [(across(x), text) for x, text in zip(x_axis["tickvals"], x_axis["ticktext"], strict=True)]
     beside = [(1 - up(y), text) for y, text in zip(y_axis["tickvals"], y_axis["ticktext"], strict=True)]
     grid = "".join(_rule(at, at, 0, 1) for at, _ in inside) + "".join(_rule(0, 1, at, at) for at, _ in beside)
-    lines = "".join(
-        _line(line, [(across(x), 1 - up(y)) for x, y in _held(line, panel)], panel) for line in panel.lines
-    )
+    lines, said = "", dict[float, list[str]]()
+    for line in panel.lines:
+        held = [(x, y) for x, y in zip(line.x, line.y, strict=True) if is_held(y, y_log=panel.y_log)]
+        lines += _stroke(line, [(_SIDE * across(x), _SIDE * (1 - up(y))) for x, y in held])
+        for (x, _), text in zip(held, _said(line, held), strict=False):
+            said.setdefault(_SIDE * across(x), []).append(text)
+    lines += "".join(map(_pointed_at, said, said.values()))
     right = "".join(f'<span style="top: {100 * at:.2f}%">{escape(text)}</span>' for at, text in beside)
     below = "".join(f'<span style="left: {100 * at:.2f}%">{escape(text)}</span>' for at, text in inside)
     heading = f"<strong>{escape(panel.title)}</strong>" if panel.title else ""
@@ -66,24 +70,16 @@ def _place(axis: dict[str, Any]) -> Any:
     return lambda number: ((log10(number) if log else number) - low) / (high - low)
 
 
-def _held(line: Line, panel: Panel) -> list[tuple[float, float]]:
-    """The points of a line that the axes can hold."""
-    return [(x, y) for x, y in zip(line.x, line.y, strict=True) if is_held(y, y_log=panel.y_log)]
+def _said(line: Line, held: list[tuple[float, float]]) -> Sequence[str]:
+    """What is said of each point of a line; of a long one, nothing."""
+    if len(held) > _MOST_SAID:
+        return ()
+    return line.hover or [f"{line.name}, {visible(x, show)}: {visible(y, show)}" for x, y in held]
 
 
-def _line(line: Line, places: list[tuple[float, float]], panel: Panel) -> str:
-    """The line or its points, and places under the pointer that say the numbers."""
-    units = [(_SIDE * x, _SIDE * y) for x, y in places]
-    drawn = _stroke(line, units)
-    if len(places) > _MOST_SAID:
-        return drawn
-    said = line.hover or [
-        f"{line.name}, {visible(x, show)}: {visible(y, show)}" for x, y in _held(line, panel)
-    ]
-    return drawn + "".join(
-        f'<path class="said" d="{_dot(x, y)}"><title>{escape(text)}</title></path>'
-        for (x, y), text in zip(units, said, strict=True)
-    )
+def _pointed_at(x: float, texts: list[str]) -> str:
+    """What the pointer finds at one place of the horizontal axis."""
+    return f'<path class="said" d="M{x:.6g} 0V{_SIDE}"><title>{escape(chr(10).join(texts))}</title></path>'
 
 
 def _stroke(line: Line, units: list[tuple[float, float]]) -> str:
