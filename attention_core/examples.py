@@ -15,7 +15,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from attention_core.limits import LARGEST_MAP
+from attention_core.limits import LARGEST_MAP, LARGEST_SIDE
 from attention_core.masks import MaskSpec
 
 Array = NDArray[np.float64]
@@ -108,17 +108,26 @@ def _grown(example: Example, name: str, rows: int, columns: int, seed: int | Non
 
 def seeded(seed: int, index: int, rows: int, columns: int, reach: int) -> Array:
     """(rows, columns), multiples of 0.5 from −reach / 2 to reach / 2, each by its place in stream `index`."""
-    stream = _stream(seed, index)
+    stream = _few_rows(seed, index) if rows <= LARGEST_SIDE else _all_rows(seed, index)
     return (stream[:rows, :columns] % (2 * reach + 1)) / 2.0 - reach / 2.0
 
 
+@lru_cache(maxsize=1024)  # 8 kB each: the three matrices of a class in which everybody has a seed of his own
+def _few_rows(seed: int, index: int) -> NDArray[np.uint16]:
+    return _stream(seed, index, LARGEST_SIDE)
+
+
 @lru_cache(maxsize=64)
-def _stream(seed: int, index: int) -> NDArray[np.uint16]:
-    """(256, 256) whole numbers from 0 to 2¹⁶ − 1, the same wherever they are made."""
+def _all_rows(seed: int, index: int) -> NDArray[np.uint16]:
+    return _stream(seed, index, LARGEST_MAP)
+
+
+def _stream(seed: int, index: int, rows: int) -> NDArray[np.uint16]:
+    """(rows, 256) whole numbers from 0 to 2¹⁶ − 1, the same wherever they are made."""
     if not 0 <= seed < 2**32:
         raise ValueError(f"the seed must be a whole number from 0 to {2**32 - 1}, not {seed}")
-    raw = np.random.PCG64([seed, index]).random_raw(LARGEST_MAP * LARGEST_MAP)
-    return (np.asarray(raw) >> np.uint64(48)).astype(np.uint16).reshape(LARGEST_MAP, LARGEST_MAP)
+    raw = np.random.PCG64([seed, index]).random_raw(rows * LARGEST_MAP)
+    return (np.asarray(raw) >> np.uint64(48)).astype(np.uint16).reshape(rows, LARGEST_MAP)
 
 
 def _read_only(array: Array) -> Array:
