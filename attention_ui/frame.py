@@ -11,7 +11,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from attention_ui import address, board, controls, live, prose
+from attention_ui import address, board, controls, live, prose, turns
 from attention_ui.lessons import LESSONS, Lesson, lesson_of
 from attention_ui.theme import SURFACES
 
@@ -21,6 +21,11 @@ TITLE = "Attention, live"
 
 def run() -> None:
     """Draw everything: called by app.py for every change but those inside a page."""
+    with turns.turn():
+        _draw()
+
+
+def _draw() -> None:
     st.set_page_config(page_title=TITLE, layout="wide")
     st.html(f"<style>{_surfaces()}{_STYLE}</style>")
     board.provide()

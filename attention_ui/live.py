@@ -17,7 +17,7 @@ from functools import partial
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from attention_ui import address, board, controls, passages, prose
+from attention_ui import address, board, controls, passages, prose, turns
 from attention_ui.desk import Desk
 
 FIRST = "first"
@@ -86,10 +86,13 @@ def _draw_board(draw: Draw) -> None:
 def _draw(draw: Draw) -> None:
     """Draw from the desk; where a part runs alone, with everything the reader did applied."""
     found = desk.get()
-    if found is None:
+    if found is not None:
+        draw(found)
+        return
+    with turns.turn():
         found = st.session_state["desk"]
         address.release(found, page_now())
         controls.take_operations(found)
         if found.framed != controls.framing(found):
             st.rerun()  # which also gives the controls their new values
-    draw(found)
+        draw(found)
