@@ -82,8 +82,8 @@ def listening_sockets() -> Iterator[socket.socket]:
 def send_small_packets_at_once() -> None:
     """Set TCP_NODELAY on the port that is already open; connections inherit it.
 
-    asyncio sets it on connections whose socket says it is TCP. Streamlit opens its port with
-    `socket.socket(family)`, which does not say so, and hands it to uvicorn. A port that uvicorn opens
+    asyncio sets it on connections whose socket says it is TCP, and uvloop on all. Streamlit opens its port
+    with `socket.socket(family)`, which does not say so, and hands it to uvicorn. A port that uvicorn opens
     itself comes later and needs no help.
     """
     for port in listening_sockets():

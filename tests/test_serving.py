@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -203,7 +204,8 @@ def test_a_plain_start_has_the_faults_that_the_probe_looks_for(tmp_path: Path) -
     # the collection comes after the answer, so the last ones may not have been counted yet
     assert after["full_collections"] - before["full_collections"] >= CHANGES // 2
     assert after["nodelay"]
-    assert not any(after["nodelay"])
+    # uvloop sets it by itself; where there is none, as on Windows, Streamlit's port is without it
+    assert all(after["nodelay"]) == bool(find_spec("uvloop"))
     assert after["asked_outside"]
     assert after["rest"] > REST
 
