@@ -55,7 +55,7 @@ export function parsed(data) {
 
 function show(passage) {
   const { place, html } = passage;
-  if (!place?.isConnected || passage.shown === html) return;
+  if (!place || passage.shown === html) return;
   passage.shown = html;
   become(place, new DOMParser().parseFromString(html, "text/html").body);
 }

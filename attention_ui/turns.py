@@ -3,7 +3,7 @@
 Python runs one thread at a time anyway. Runs side by side only take the processor from one another, every
 5 ms, and all of them are late: with 200 readers the 95th of a hundred answers took twice as long. A run that
 takes longer than its turn, such as the first of all or a drawing of many samples, holds nobody up: after
-PATIENCE the next one goes on beside it. Work in pieces, training and timing, takes no turn.
+PATIENCE the next one goes on beside it. Work in pieces has turns of its own (training.py) or takes none.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _TOKEN = re.compile(r"\\[A-Za-z]+|\\.|\d+(?:\.\d+)?|, |\s+|.", re.DOTALL)
 
 @dataclass
 class _Atom:
-    """A piece of a line. kind: "operand", "open", "function", "sign" or "space"."""
+    """What is set as one. kind: "operand", "open", "function", "sign" or "space"."""
 
     html: str
     kind: str
@@ -116,7 +116,7 @@ class _Reader:
             atoms.append(_Atom(THIN, "space"))
 
     def _atom(self, piece: str, after_operand: bool) -> _Atom:
-        """The piece that begins with this piece."""
+        """The atom that begins with this piece."""
         name = piece[1:]
         if piece == "{":
             return _Atom(self.until("}"), "operand")
