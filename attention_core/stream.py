@@ -95,19 +95,25 @@ def streams(
 
 @lru_cache(maxsize=8)  # a sixth of the time of a stream
 def seeded_layers(layers: int, d: int, seed: int) -> tuple[tuple[Array, ...], ...]:
-    """Per layer w_q, w_k, w_v, w_o (d, d), w_1 (d, 4·d) and w_2 (4·d, d), the same wherever they are made."""
+    """Per layer w_q, w_k, w_v, w_o (d, d), w_1 (d, 4·d) and w_2 (4·d, d), the same wherever they are made.
+
+    They are kept for the next call, and so read-only. Raises ValueError for a seed as `stream` does.
+    """
     if not 0 <= seed < 2**32:
         raise ValueError(f"the seed must be a whole number from 0 to {2**32 - 1}, not {seed}")
     shapes = [(d, d)] * 4 + [(d, WIDER * d), (WIDER * d, d)]
-    ends = np.cumsum([rows * columns for rows, columns in shapes])
+    sizes = [rows * columns for rows, columns in shapes]
+    ends = np.cumsum(sizes)
     raw = np.asarray(np.random.PCG64([seed, _INDEX]).random_raw(layers * int(ends[-1])), dtype=np.uint64)
     evenly = ((raw >> np.uint64(11)) * 2.0**-52 - 1.0).reshape(layers, ends[-1])  # from −1 to 1
-    scales = [sqrt(3.0 / rows) for rows, _ in shapes]
-    made = []
-    for layer in evenly:
-        parts = zip(np.split(layer, ends[:-1]), shapes, scales, strict=True)
-        made.append(tuple(part.reshape(shape) * scale for part, shape, scale in parts))
-    return tuple(made)
+    evenly *= np.repeat(
+        [sqrt(3.0 / rows) for rows, _ in shapes], [rows * columns for rows, columns in shapes]
+    )
+    evenly.flags.writeable = False
+    return tuple(
+        tuple(block.reshape(shape) for block, shape in zip(np.split(layer, ends[:-1]), shapes, strict=True))
+        for layer in evenly
+    )
 
 
 def _placed(part: Part, skip: Array, norm: Norm) -> Part:
@@ -137,12 +143,10 @@ def _layer_norm(x: Array) -> tuple[Array, Back]:
     deviation = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + EPSILON)
     y = centred / deviation
 
-    y_, deviation_ = y[:, None], deviation[:, None]
-
     def back(g: Array) -> Array:
         along: Array = g - np.add.reduce(g, -1, keepdims=True) / d
-        along -= y_ * (np.einsum("...d,...d->...", g, y_)[..., None] / d)
-        along /= deviation_
+        along -= y[:, None] * (np.einsum("...d,...d->...", g, y[:, None])[..., None] / d)
+        along /= deviation[:, None]
         return along
 
     return y, back
@@ -178,9 +182,7 @@ def _feed_forward(w_1: Array, w_2: Array) -> Part:
         open_ = hidden > 0
 
         def back(g: Array) -> Array:
-            d_hidden = _times(g, w_2.T)
-            d_hidden *= open_[:, None]
-            return _times(d_hidden, w_1.T)
+            return _times(np.where(open_[:, None], _times(g, w_2.T), 0.0), w_1.T)
 
         return np.where(open_, hidden, 0.0) @ w_2, back
 

@@ -55,7 +55,7 @@ class Desk:
     released: bool = False  # Streamlit no longer holds the query that the page was opened with
     parts: list[str] = field(default_factory=list)  # what follows the board on the page that is open
     passages: dict[str, Callable[[Desk], None]] = field(default_factory=dict)  # what comes together with it
-    turn: int = 0  # runs that have drawn the passages
+    turn: int = 0  # runs so far: what a later one says replaces what an earlier one said
     shown: dict[str, Any] = field(default_factory=dict)  # what each control was last given
     before: dict[str, list[Any]] = field(default_factory=dict)  # what the browser may still show instead
     refused: dict[str, tuple[str, Any]] = field(

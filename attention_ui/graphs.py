@@ -141,6 +141,14 @@ def axes(panel: Panel, theme: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return _plain(theme) | x_axis, _plain(theme) | y_axis
 
 
+def told(line: Line, between: str) -> Sequence[str]:
+    """What is said of each point: its own words, or the line's name and the point's two numbers."""
+    return line.hover or [
+        f"{line.name}{between}{visible(x, show)}: {visible(y, show)}"
+        for x, y in zip(line.x, line.y, strict=True)
+    ]
+
+
 def is_held(number: float, *, y_log: bool) -> bool:
     """Whether an axis can hold a number."""
     return isfinite(number) and not (y_log and number <= 0)
@@ -194,13 +202,11 @@ def _mark(x: float, number: str, theme: str) -> dict[str, Any]:
 def _line(line: Line, theme: str, *, y_log: bool) -> dict[str, Any]:
     surface = SURFACES[theme]
     held = [y if is_held(y, y_log=y_log) else None for y in line.y]
-    hover = list(line.hover) or [
-        f"{line.name}<br>{visible(x, show)}: {visible(y, show)}" for x, y in zip(line.x, line.y, strict=True)
-    ]
     colour = surface["accent" if line.strong else "quiet"]
     return {
         "type": "scatter", "mode": "markers" if line.points else "lines", "name": line.name,
-        "x": list(line.x), "y": held, "hovertext": hover, "hovertemplate": "%{hovertext}<extra></extra>",
+        "x": list(line.x), "y": held, "hovertext": list(told(line, "<br>")),
+        "hovertemplate": "%{hovertext}<extra></extra>",
         "line": {"color": colour, "width": line.width or (3 if line.strong else 1.5), "dash": line.dash},
         "marker": {"color": colour, "size": line.size, "symbol": line.symbol},
     }  # fmt: skip

@@ -71,10 +71,8 @@ def follow() -> None:
 
 def texts(found: Desk) -> dict[str, str]:
     """What the words of the page say after an edit; a run of the whole page makes them where they stand."""
-    if not alone():
-        return {}
-    found.turn += 1
-    return {name: prose.collected(partial(draw, found)) for name, draw in found.passages.items()}
+    passages = found.passages if alone() else {}
+    return {name: prose.collected(partial(draw, found)) for name, draw in passages.items()}
 
 
 def _draw_board(draw: Draw) -> None:
@@ -91,6 +89,7 @@ def _draw(draw: Draw) -> None:
         return
     with turns.turn():
         found = st.session_state["desk"]
+        found.turn += 1
         address.release(found, page_now())
         controls.take_operations(found)
         if found.framed != controls.framing(found):

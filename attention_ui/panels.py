@@ -12,7 +12,7 @@ import streamlit as st
 from attention_core.export import to_latex, to_numpy, to_torch
 from attention_core.masks import why
 from attention_core.sheet import ONE, work
-from attention_ui import figures, prose, tables, typeset, words
+from attention_ui import figures, listing, prose, tables, typeset, words
 from attention_ui.bench import Bench
 from attention_ui.grids import matrices
 from attention_ui.links import LARGE
@@ -96,7 +96,7 @@ def as_tables(scene: Scene) -> None:
     for name in matrices(scene):
         title = scene.sheet.titles[name]
         table = tables.to_html(scene.sheet, scene.values, scene.labels, name)
-        st.html(f'<div class="twin-box" role="region" tabindex="0" aria-label="{title}, table">{table}</div>')
+        listing.draw(f"{title}, table", table)
         csv = tables.to_csv(scene.sheet, scene.values, scene.labels, name)
         st.download_button(
             f"{title} as CSV", csv, f"{name}.csv", "text/csv", key=f"csv-{name}", on_click="ignore",

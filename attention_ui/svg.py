@@ -3,18 +3,18 @@
 Plotly takes longer to draw a figure anew than all the rest of a page. The panels are those of graphs.py,
 with the same axes and the same numbers beside them. A panel is as wide as there is room: lines are stretched,
 while strokes, points and letters keep their size. Under the pointer each place on the axis says its numbers.
+Bars and upright marks are drawn by Plotly alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from itertools import compress
 from math import log10
 from typing import Any
 
-from attention_core.numbers import show
-from attention_core.written import visible
-from attention_ui.graphs import Line, Panel, axes, is_held
+from attention_ui.graphs import Line, Panel, axes, is_held, told
 
 DASHES = {"solid": "", "dash": "9 6", "dot": "2 5", "dashdot": "9 5 2 5"}  # with round ends
 _SIDE = 1000  # units of the drawing from edge to edge, before it is stretched
@@ -48,10 +48,13 @@ def _panel(panel: Panel) -> str:
     grid = "".join(_rule(at, at, 0, 1) for at, _ in inside) + "".join(_rule(0, 1, at, at) for at, _ in beside)
     lines, said = "", dict[float, list[str]]()
     for line in panel.lines:
-        held = [(x, y) for x, y in zip(line.x, line.y, strict=True) if is_held(y, y_log=panel.y_log)]
-        lines += _stroke(line, [(_SIDE * across(x), _SIDE * (1 - up(y))) for x, y in held])
-        for (x, _), text in zip(held, _said(line, held), strict=False):
-            said.setdefault(_SIDE * across(x), []).append(text)
+        held = [is_held(y, y_log=panel.y_log) for y in line.y]
+        points = compress(zip(line.x, line.y, strict=True), held)
+        units = [(_SIDE * across(x), _SIDE * (1 - up(y))) for x, y in points]
+        lines += _stroke(line, units)
+        if len(units) <= _MOST_SAID:
+            for (x, _), text in zip(units, compress(told(line, ", "), held), strict=True):
+                said.setdefault(x, []).append(text)
     lines += "".join(map(_pointed_at, said, said.values()))
     right = "".join(f'<span style="top: {100 * at:.2f}%">{escape(text)}</span>' for at, text in beside)
     below = "".join(f'<span style="left: {100 * at:.2f}%">{escape(text)}</span>' for at, text in inside)
@@ -68,13 +71,6 @@ def _place(axis: dict[str, Any]) -> Any:
     """Where a number stands along an axis, from 0 to 1."""
     (low, high), log = axis["range"], axis.get("type") == "log"
     return lambda number: ((log10(number) if log else number) - low) / (high - low)
-
-
-def _said(line: Line, held: list[tuple[float, float]]) -> Sequence[str]:
-    """What is said of each point of a line; of a long one, nothing."""
-    if len(held) > _MOST_SAID:
-        return ()
-    return line.hover or [f"{line.name}, {visible(x, show)}: {visible(y, show)}" for x, y in held]
 
 
 def _pointed_at(x: float, texts: list[str]) -> str:

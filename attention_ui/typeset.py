@@ -133,7 +133,7 @@ class _Reader:
         if piece in SIGNS:
             return _Atom(SIGNS[piece], "operand")
         if piece == r"\sum":
-            return _Atom('<span class="sum">∑</span>', "function")
+            return _Atom("∑", "function")
         if piece[0] == "\\" and name in FUNCTIONS:
             return _Atom(name, "function")
         if piece == r"\operatorname":

@@ -119,3 +119,8 @@ def test_what_does_not_fit_is_refused() -> None:
         stream(X, -1)
     with pytest.raises(ValueError, match="the seed must be a whole number"):
         stream(X, 2, seed=-1)
+
+
+def test_weights_that_are_kept_for_the_next_call_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="read-only"):
+        seeded_layers(1, D, 0)[0][0][0, 0] = 1.0

@@ -72,3 +72,9 @@ def test_lines_are_told_apart_by_more_than_their_colour():
     html = stacked([EVEN], "")
     assert html.count(f'stroke-dasharray="{DASHES["dot"]}"') == 2
     assert html.count("<li>") == 3 and "<li>" not in stacked([POWERS], "")
+
+
+def test_what_is_said_of_a_point_stays_with_it_where_another_one_has_no_place():
+    line = Line("l", [1, 2, 3], [0.0, 10.0, 100.0], hover=("lost", "ten", "hundred"))
+    html = stacked([Panel("p", [line], y_log=True)], "")
+    assert re.findall(r"<title>(.*?)</title>", html) == ["ten", "hundred"]
