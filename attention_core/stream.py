@@ -106,9 +106,7 @@ def seeded_layers(layers: int, d: int, seed: int) -> tuple[tuple[Array, ...], ..
     ends = np.cumsum(sizes)
     raw = np.asarray(np.random.PCG64([seed, _INDEX]).random_raw(layers * int(ends[-1])), dtype=np.uint64)
     evenly = ((raw >> np.uint64(11)) * 2.0**-52 - 1.0).reshape(layers, ends[-1])  # from −1 to 1
-    evenly *= np.repeat(
-        [sqrt(3.0 / rows) for rows, _ in shapes], [rows * columns for rows, columns in shapes]
-    )
+    evenly *= np.repeat([sqrt(3.0 / rows) for rows, _ in shapes], sizes)
     evenly.flags.writeable = False
     return tuple(
         tuple(block.reshape(shape) for block, shape in zip(np.split(layer, ends[:-1]), shapes, strict=True))

@@ -1,7 +1,7 @@
 """Sentences that hold a reader's own words or numbers: always shown literally.
 
 Streamlit's Markdown would read a token such as **b**, $x$ or :smile: as its own language. These go
-through html.escape into st.html, which runs no script.
+through html.escape into st.html or into a passage (passages.py), and neither runs a script.
 """
 
 from __future__ import annotations
