@@ -3,7 +3,8 @@
 `streamlit run app.py`, `python app.py` and `uvicorn app:app` differ in who opens the port and who reads which
 settings. Four things must hold in all of them, and none does by itself:
 
-- no full garbage collection after every change (54 ms of processor time against 4 in a bare app);
+- no full garbage collection after every change (54 ms of processor time against 4 in a bare app), and few
+  in between (sweeping.py);
 - no small packet held back until the one before it is acknowledged (up to 40 ms each, Nagle's algorithm);
 - no rest of 5 ms between the messages that begin a run and those that follow (3 ms of an edit's 11);
 - no look-up on the outside network in the middle of serving (a websocket from a foreign page made
@@ -36,7 +37,7 @@ from streamlit.web.server import server_util
 from attention_ui import gate, metrics
 from attention_ui.headers import SecurityHeaders
 from attention_ui.observing import Observed, observed, ready, told_metrics
-from attention_ui.sweeping import sweep
+from attention_ui.sweeping import RARELY, sweep
 
 HEAVY = ("numpy", "pandas", "plotly.graph_objects")
 """Modules that every reader needs and that take long to import: read before the first reader comes."""
@@ -91,9 +92,10 @@ def send_small_packets_at_once() -> None:
 
 
 def keep_what_is_there() -> None:
-    """Take all modules and everything else that stays for good out of garbage collection."""
+    """Take what stays for good out of garbage collection, modules above all, and make full ones rare."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], RARELY)
 
 
 def open_browser() -> None:

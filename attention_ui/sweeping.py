@@ -1,9 +1,11 @@
-"""Giving up what belonged to readers who have left, once nobody is there who would have to wait for it.
+"""Giving up what belonged to readers who have left: all of it when nobody is there, else many at a time.
 
 Streamlit keeps the session of a tab that is gone for `server.disconnectedSessionTTL` seconds, in case it
 comes back, and lets go of those that have expired when the next one goes: after a class the last of them
-stay, each with its numbers and three descriptors. And it leaves them to a full garbage collection, which this
-app does not run after every change (see serving.py).
+stay, each with its numbers and three descriptors. And it leaves them to a full garbage collection, which
+stops everything: with 200 readers for a tenth of a second. By itself Python runs one every few seconds under
+load, because sessions change all the time, and half of what the slowest answers waited for was that. So
+`serving.lifespan` makes them rare (RARELY), and here they are run where there is something to be had.
 """
 
 from __future__ import annotations
@@ -16,19 +18,22 @@ from streamlit.runtime import Runtime, exists, get_instance
 from attention_ui import metrics
 
 EVERY = 30.0  # seconds
+MANY = 20  # readers who have left, while others are there; a quarter of those, where that is more
+RARELY = 1000  # collections of the middle generation for each full one; Python's own number is 10
 
 
 async def sweep(every: float = EVERY) -> None:
-    """Every so often, where nobody is connected, give up the sessions that have expired."""
-    swept = 0.0
+    """Every so often, give up the sessions that have expired, and collect what enough of them have left."""
+    swept = 0.0  # readers of whom nothing is left
     while True:
         await asyncio.sleep(every)
-        came = metrics.SESSIONS.numbers[""]
-        if metrics.OPEN.numbers[""] or came == swept or not exists():
+        if not exists():
             continue
-        if not kept(get_instance()):
-            swept = came  # nobody has been here since
-        gc.collect()
+        here = metrics.OPEN.numbers[""]
+        left = metrics.SESSIONS.numbers[""] - here - kept(get_instance())
+        if left - swept >= (max(MANY, here / 4) if here else 1):
+            gc.collect()
+            swept = left
 
 
 def kept(runtime: Runtime) -> int:

@@ -24,6 +24,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from attention_ui.headers import policy
 from attention_ui.serving import REST, comes_from_here
+from attention_ui.sweeping import RARELY
 
 ROOT = Path(__file__).parent.parent
 STREAMLIT = [sys.executable, "-m", "streamlit", "run", "--server.headless", "true", "--server.port", "{port}"]
@@ -159,6 +160,10 @@ def test_no_full_garbage_collection_follows_a_change(server: Server) -> None:
 
 def test_what_stays_for_good_is_out_of_garbage_collection(server: Server) -> None:
     assert server.look_inside()["frozen"] > 50_000
+
+
+def test_full_garbage_collections_are_rare(server: Server) -> None:
+    assert server.look_inside()["thresholds"][2] == RARELY
 
 
 def test_no_connection_holds_small_packets_back(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""What readers leave behind is given up when nobody is there any more, and not before."""
+"""What readers leave behind is given up when nobody is there any more, or when many have left."""
 
 from __future__ import annotations
 
@@ -58,11 +58,22 @@ def test_a_session_that_has_expired_is_given_up(now):
     assert now[1]() is None
 
 
-def test_while_somebody_is_there_nothing_is_swept(now, monkeypatch):
-    monkeypatch.setitem(metrics.OPEN.numbers, "", 1)
+@pytest.mark.parametrize(
+    ("here", "gone", "is_swept"), [(10, 19, False), (10, 20, True), (200, 49, False), (200, 50, True)]
+)
+def test_while_others_are_there_many_have_to_have_left(now, monkeypatch, here, gone, is_swept):
+    monkeypatch.setitem(metrics.OPEN.numbers, "", here)
+    monkeypatch.setitem(metrics.SESSIONS.numbers, "", here + gone)
     now[0] = 11
     swept()
-    assert now[1]() is not None
+    assert (now[1]() is None) == is_swept
+
+
+def test_a_session_that_may_come_back_does_not_count_as_left(now, monkeypatch):
+    collected = []
+    monkeypatch.setattr(sweeping.gc, "collect", lambda: collected.append(1))
+    swept()
+    assert not collected
 
 
 def test_where_nobody_has_been_since_nothing_is_collected_again(now, monkeypatch):

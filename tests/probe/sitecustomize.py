@@ -56,6 +56,7 @@ def tell(*_):
     found = {
         "full_collections": full_collections,
         "frozen": gc.get_freeze_count(),
+        "thresholds": gc.get_threshold(),
         "nodelay": list(connections()),
         "asked_outside": asked_outside,
         "rest": rest(),
