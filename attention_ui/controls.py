@@ -7,7 +7,7 @@ nothing is written any more: pages read the desk and draw.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,6 +37,7 @@ BOARD = "board"  # the key of the board's component
 TEXTS = ("tokens", "factor", "text")  # controls in which anything can be typed
 LONGEST_REASON = 250  # letters
 OWN_SCALE = 0.5  # what "a number" starts from
+_NOTHING = object()
 SIZES = {
     "n": "Sequence length n",
     "d_model": "Width of X, d_model",
@@ -151,13 +152,13 @@ def take_up() -> Desk:
     Streamlit may stop a run wherever the session's state is touched, to start the next: everything
     is read first, then the desk is changed in one go.
     """
-    state = st.session_state.to_dict()
-    desk: Desk | None = state.get("desk")
+    desk: Desk | None = st.session_state.get("desk")
     if desk is None:
         desk = Desk(*from_query(st.query_params.to_dict()))
         st.session_state["desk"] = desk
-    asked = sorted(key for key in map(str, state) if key.startswith(choices.KEY))
-    _move(desk, {key: state[key] for key in (*CONTROLS, *asked) if key in state})  # Streamlit keeps no order
+    keys = {*desk.shown, *desk.before}
+    asked = sorted(key for key in keys if key.startswith(choices.KEY))  # Streamlit keeps no order
+    _move(desk, _held([*(key for key in CONTROLS if key in keys), *asked]))
     take_operations(desk)
     return desk
 
@@ -172,13 +173,20 @@ def hand_out(desk: Desk, page: str) -> None:
 
     On another page it is another control, which Streamlit would begin anew where no browser has told of it.
     """
-    state = st.session_state.to_dict() if desk.page == page else {}
-    for key, value in _values(desk):
+    values = dict(_values(desk))
+    state = _held(values) if desk.page == page else {}
+    for key, value in values.items():
         if value != desk.shown.get(key, value):
             desk.before.setdefault(key, []).append(desk.shown[key])
         if key not in state or state[key] != value:
             st.session_state[key] = value
         desk.shown[key] = value
+
+
+def _held(keys: Iterable[str]) -> dict[str, Any]:
+    """What the session's state holds under some keys. Its `to_dict` reads everything: a tenth of a run."""
+    found = ((key, st.session_state.get(key, _NOTHING)) for key in keys)
+    return {key: value for key, value in found if value is not _NOTHING}
 
 
 def framing(desk: Desk) -> tuple[Bench, str]:
