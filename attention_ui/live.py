@@ -17,7 +17,7 @@ from functools import partial
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from attention_ui import address, board, controls, passages, prose, turns
+from attention_ui import address, board, controls, passages, prose, quicker, turns
 from attention_ui.desk import Desk
 
 FIRST = "first"
@@ -86,6 +86,7 @@ def _draw(draw: Draw) -> None:
     found = desk.get()
     if found is not None:
         draw(found)
+        quicker.hurry()  # a reader sees the board while what stands around it is being made
         return
     with turns.turn():
         found = st.session_state["desk"]

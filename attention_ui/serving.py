@@ -34,7 +34,7 @@ from streamlit import cli_util, config
 from streamlit.runtime import runtime
 from streamlit.web.server import server_util
 
-from attention_ui import gate, metrics
+from attention_ui import gate, metrics, quicker
 from attention_ui.headers import SecurityHeaders
 from attention_ui.observing import Observed, observed, ready, told_metrics
 from attention_ui.sweeping import RARELY, sweep
@@ -56,6 +56,7 @@ async def lifespan(_app: object) -> AsyncIterator[None]:
     """Around the life of one server: make it quick, then open the reader's browser where there is one."""
     config.set_option("runner.postScriptGC", False)
     runtime.MESSAGE_FLUSH_INTERVAL_SECS = REST  # type: ignore[attr-defined]  # it is imported there
+    quicker.install(asyncio.get_running_loop())
     gate.most_readers()  # a setting that makes no sense ends the start
     gate.allow_many_connections()
     send_small_packets_at_once()

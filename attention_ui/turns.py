@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from attention_ui import quicker
+
 PATIENCE = 0.25  # seconds
 _TURN = Lock()
 
@@ -23,5 +25,6 @@ def turn() -> Iterator[bool]:
     try:
         yield mine
     finally:
+        quicker.hurry()  # the end of the run comes next
         if mine:
             _TURN.release()

@@ -175,6 +175,10 @@ def test_no_connection_holds_small_packets_back(server: Server) -> None:
     assert all(nodelay)
 
 
+def test_what_is_done_once_has_taken_its_place(server: Server) -> None:
+    assert set(server.look_inside()["replaced"]) == {"attention_ui.quicker"}
+
+
 def test_messages_hardly_wait_for_those_that_come_after_them(server: Server) -> None:
     assert server.look_inside()["rest"] == REST
 

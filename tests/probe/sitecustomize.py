@@ -52,6 +52,14 @@ def rest():
     return getattr(module, name) if name in module.Runtime._loop_coroutine.__code__.co_names else None
 
 
+def replaced():
+    """What of Streamlit's own another module has taken the place of."""
+    sessions = sys.modules["streamlit.runtime.app_session"]
+    for what in (sessions._populate_theme_msg, sessions.AppSession._call_soon_on_event_loop):
+        if what.__module__ != sessions.__name__:
+            yield what.__module__
+
+
 def tell(*_):
     found = {
         "full_collections": full_collections,
@@ -60,6 +68,7 @@ def tell(*_):
         "nodelay": list(connections()),
         "asked_outside": asked_outside,
         "rest": rest(),
+        "replaced": sorted(replaced()),
     }
     path = os.environ["PROBE"]
     with open(path + ".part", "w") as file:
