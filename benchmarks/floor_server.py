@@ -9,5 +9,8 @@ import streamlit as st
 from attention_ui import serving
 
 app = st.App(
-    Path(__file__).with_name("floor_app.py"), lifespan=serving.lifespan, middleware=serving.middleware()
+    Path(__file__).with_name("floor_app.py"),
+    lifespan=serving.lifespan,
+    routes=serving.routes(),
+    middleware=serving.middleware(),
 )

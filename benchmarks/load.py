@@ -3,8 +3,10 @@
 Three servers take turns in one run: the floor app, the app, and the same pages under a plain `streamlit run`
 with its full garbage collection. Each user opens a link of his own and does something every five seconds on
 average. With `--knee`, the number of users is then raised until the 95th of a hundred answers takes a second.
+With `--replicas 2`, floor and app are each two processes behind HAProxy, as deploy/ sets them up.
 
     python benchmarks/load.py                         200 users for five minutes, on a quiet machine
+    python benchmarks/load.py --replicas 2
     python benchmarks/load.py --users 10 --seconds 20 --plain-users 10
     python benchmarks/load.py --knee
 """
@@ -17,18 +19,21 @@ import gc
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from common import APP, FLOOR, ROOT, against, late, median, serve, table
+from common import APP, FLOOR, ROOT, UVICORN, against, late, median, serve, table
 from users import SliderUser, Tally, User
+
+from tests.cluster import Cluster
 
 SETTLE = 0.15  # of the time, at first, that is not counted: pages are opened, modules imported
 LIMIT = 3  # times the floor's p95
 KNEE = 1.0  # seconds
+MOST_CONNECTIONS = 4000  # deploy/haproxy.cfg
 PLAIN = "from attention_ui import frame\n\nframe.run()\n"
 
 
@@ -44,10 +49,22 @@ class Load:
     own: float  # the share of one core that the users themselves took
 
 
-async def many(host: str, pid: int, kind: type[User], count: int, seconds: float, think: float) -> Load:
-    """So many users on a server for so long."""
-    server = psutil.Process(pid)
-    before, began = server.memory_info().rss, time.perf_counter()
+def work(processes: Sequence[psutil.Process]) -> float:
+    """Processor seconds that processes have taken."""
+    return float(sum(sum(process.cpu_times()[:2]) for process in processes))
+
+
+def size(processes: Sequence[psutil.Process]) -> float:
+    """Bytes of memory that processes take."""
+    return float(sum(process.memory_info().rss for process in processes))
+
+
+async def many(
+    host: str, pids: Sequence[int], kind: type[User], count: int, seconds: float, think: float
+) -> Load:
+    """So many users on a server of so many processes, for so long."""
+    server = [psutil.Process(pid) for pid in pids]
+    before, began = size(server), time.perf_counter()
     settled = began + SETTLE * seconds
     tally = Tally(late_after=settled)
     users = [kind(host, number, tally, think) for number in range(count)]
@@ -58,11 +75,11 @@ async def many(host: str, pid: int, kind: type[User], count: int, seconds: float
 
     async def measure() -> tuple[float, float, float]:
         await asyncio.sleep(settled - time.perf_counter())
-        worked, own, at = sum(server.cpu_times()[:2]), time.process_time(), time.perf_counter()
+        worked, own, at = work(server), time.process_time(), time.perf_counter()
         await asyncio.sleep(began + seconds - time.perf_counter() - 0.2)
         return (
-            sum(server.cpu_times()[:2]) - worked,
-            server.memory_info().rss - before,
+            work(server) - worked,
+            size(server) - before,
             (time.process_time() - own) / (time.perf_counter() - at),
         )
 
@@ -83,10 +100,29 @@ def plainly_served() -> Iterator[str]:
         )
 
 
-def loaded(name: str, command: str, kind: type[User], count: int, seconds: float, think: float) -> Load:
+@contextmanager
+def served(command: str, replicas: int) -> Iterator[tuple[str, list[int]]]:
+    """Host and processes of one server; or of several behind HAProxy, and of that."""
+    if not replicas:
+        with serve(command) as (host, pid):
+            yield host, [pid]
+        return
+    app = command.removeprefix(f"{UVICORN} ")
+    running = Cluster(replicas, app, most_connections=MOST_CONNECTIONS)
+    try:
+        yield running.host, [process.pid for process in [*running.processes.values(), running.proxy]]
+    finally:
+        running.close()
+
+
+def loaded(
+    name: str, command: str, kind: type[User], count: int, seconds: float, think: float, replicas: int = 0
+) -> Load:
     """Start a server, put it under load, stop it."""
-    with serve(command) as (host, pid):
-        load = asyncio.run(many(host, pid, kind, count, seconds, think))
+    with served(command, replicas) as (host, pids):
+        gc.disable()  # a pause of the users' own would look like one of the server
+        load = asyncio.run(many(host, pids, kind, count, seconds, think))
+        gc.enable()
     load.name = name
     gc.collect()
     return load
@@ -125,12 +161,12 @@ def told(loads: list[Load]) -> None:
             print(f"{load.name}: {times} × {error}")
 
 
-def knee(seconds: float, think: float, start: int, most: int) -> None:
+def knee(seconds: float, think: float, start: int, most: int, replicas: int) -> None:
     """Raise the number of users until p95 passes a second, then look between the last two numbers twice."""
     rows, loads = [], []
     good, bad, users = 0, 0, start
     while users <= most:
-        load = loaded(f"{users} users", APP, User, users, seconds, think)
+        load = loaded(f"{users} users", APP, User, users, seconds, think, replicas)
         loads.append(load)
         rows.append(row(load, None))
         if late(load.tally.all) <= KNEE and not load.tally.errors:
@@ -157,6 +193,9 @@ def main() -> None:
     options.add_argument("--think", type=float, default=5)
     options.add_argument("--plain-users", type=int, default=0, help="0: as many as --users")
     options.add_argument("--plain-seconds", type=float, default=120)
+    options.add_argument(
+        "--replicas", type=int, default=0, help="processes behind HAProxy; 0: one without it"
+    )
     options.add_argument("--knee", action="store_true")
     options.add_argument(
         "--start", type=int, default=100, help="users that the search for the knee begins with"
@@ -165,10 +204,10 @@ def main() -> None:
     asked = options.parse_args()
     os.environ["ATTENTION_MOST_READERS"] = str(10 * max(asked.users, asked.most))
     if asked.knee:
-        knee(min(asked.seconds, 60), asked.think, asked.start, asked.most)
+        knee(min(asked.seconds, 60), asked.think, asked.start, asked.most, asked.replicas)
         return
-    floor = loaded("floor app", FLOOR, SliderUser, asked.users, asked.seconds, asked.think)
-    app = loaded("the app", APP, User, asked.users, asked.seconds, asked.think)
+    load = (asked.users, asked.seconds, asked.think, asked.replicas)
+    floor, app = loaded("floor app", FLOOR, SliderUser, *load), loaded("the app", APP, User, *load)
     loads = [floor, app]
     if asked.plain_seconds:
         few = asked.plain_users or asked.users

@@ -82,7 +82,8 @@ class Names:
 class Cluster:
     """The replicas, the proxy, and what can be done to them."""
 
-    def __init__(self, replicas: int = 3) -> None:
+    def __init__(self, replicas: int = 3, app: str = "app:app", most_connections: int = 400) -> None:
+        self.app, self.most_connections = app, most_connections
         self.folder = Path(tempfile.mkdtemp(prefix="cluster"))
         self.port, self.app_port = free_port(), free_port()
         self.host = f"localhost:{self.port}"
@@ -103,7 +104,7 @@ class Cluster:
         assert count == 1
         for name, value in {
             "LISTEN": f"127.0.0.1:{self.port}", "APP": f"app:{self.app_port}", "CONTROL": str(self.control),
-            "MOST_CONNECTIONS": "400",
+            "MOST_CONNECTIONS": str(self.most_connections),
         }.items():  # fmt: skip
             text, count = re.subn(rf"presetenv {name} \S+", f"presetenv {name} {value}", text)
             assert count == 1, name
@@ -115,12 +116,15 @@ class Cluster:
     def start(self, address: str) -> None:
         """Start a replica, as the Dockerfile does."""
         command = [
-            sys.executable, "-m", "uvicorn", "app:app", "--host", address, "--port", str(self.app_port),
+            sys.executable, "-m", "uvicorn", *self.app.split(),
+            "--host", address, "--port", str(self.app_port),
             "--ws", "websockets-sansio", "--ws-per-message-deflate", "false",
-            "--timeout-graceful-shutdown", "3",
+            "--no-access-log", "--timeout-graceful-shutdown", "3",
         ]  # fmt: skip
         log = (self.folder / f"{address}.log").open("ab")
-        self.processes[address] = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+        self.processes[address] = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=log, stderr=log
+        )
 
     def wait_until_ready(self, address: str) -> None:
         def ready() -> bool:
