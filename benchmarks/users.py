@@ -151,9 +151,9 @@ class User:
 
     async def change(self) -> None:
         """Do one thing, wait for the answer, and check it."""
-        kind = self.dice.choices(["edit", "slide", "mask", "page"], [60, 20, 12, 8])[0]
+        kind = self.dice.choices(["edit", "slide", "mask", "turn_page"], [60, 20, 12, 8])[0]
         began = time.perf_counter()
-        await getattr(self, f"_{kind}")()
+        await getattr(self, kind)()
         self.tally.note(kind, began)
         self.check()
         if self.tab.board["then"]:
@@ -162,7 +162,7 @@ class User:
             await self.run(self.tab.ask(fragment, states=trigger))
             self.tally.note("after", began)
 
-    async def _edit(self) -> None:
+    async def edit(self) -> None:
         name = self.dice.choice("qkv")
         rows, columns = self.numbers.given(name).shape
         row, column = self.dice.randrange(rows), self.dice.randrange(columns)
@@ -170,20 +170,20 @@ class User:
         self.numbers.edits.setdefault(name, {})[row, column] = float(text)
         await self.run(self.tab.ask(self.tab.operate(["edit", name, row, column, text])))
 
-    async def _slide(self) -> None:
+    async def slide(self) -> None:
         key = self.dice.choice(["n_q", "n_k", "d_k", "d_v"])
         size = self.dice.randint(4, 8)
         setattr(self.numbers, key, size)
         await self.run(self.tab.ask(self.tab.slide(key, size)))
 
-    async def _mask(self) -> None:
+    async def mask(self) -> None:
         kind = self.dice.choice(MASKS_TRIED)
         if kind == self.numbers.mask.kind:
             kind = MASKS_TRIED[MASKS_TRIED.index(kind) - 1]
         self.numbers.mask = MaskSpec(kind)
         await self.run(self.tab.ask(self.tab.choose("mask_0_kind", MASKS[kind].title)))
 
-    async def _page(self) -> None:
+    async def turn_page(self) -> None:
         self.page = "compare" if self.page == "walkthrough" else "walkthrough"
         self.tab.page, self.tab.states, self.tab.query = self.tab.pages[self.page], {}, ""
         await self.run(self.tab.ask())

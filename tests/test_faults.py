@@ -6,7 +6,9 @@ benchmarks/faults.py does the same with more of everything, and measures what th
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -21,12 +23,14 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import faults  # noqa: E402
+import swallowed  # noqa: E402
 from common import Server  # noqa: E402
 from faults import Place, join, page  # noqa: E402
 from tab import Tab  # noqa: E402
 from users import Numbers, Tally, User  # noqa: E402
 
 from attention_core.masks import MASKS, MaskSpec  # noqa: E402
+from attention_ui.wire import TOO_BIG  # noqa: E402
 
 pytestmark = pytest.mark.server
 PATIENT = "--ws-ping-interval 1 --ws-ping-timeout 1"
@@ -64,9 +68,34 @@ def test_messages_of_two_megabytes_close_the_connection_that_they_came_by(server
     assert seen.endswith("closed with [1009]") and not seen.startswith("0 ")
 
 
+def test_a_message_that_is_announced_as_far_too_large_is_refused_before_it_comes(server):
+    async def story() -> int:
+        async with join(Place(server.host, 0, 0)) as socket:
+            head = bytes([0x82, 0xFF]) + (50_000_000).to_bytes(8, "big") + bytes(4)
+            socket.transport.write(head)  # of one masked binary message; nothing follows
+            with pytest.raises(ConnectionClosed) as closed:
+                await asyncio.wait_for(socket.recv(), 30)
+            assert closed.value.rcvd
+            return closed.value.rcvd.code
+
+    assert asyncio.run(story()) == TOO_BIG
+
+
 def test_foreign_pages_are_refused_at_once(server):
     _, seen = beside(server, faults.foreign)
     assert seen.endswith("refused with 403") and int(seen.split()[0]) > 5
+
+
+def test_on_a_network_that_swallows_packets_only_a_plain_server_stands_still():
+    if not swallowed.namespace():
+        pytest.skip("no network of its own can be made here")
+    words = [sys.executable, swallowed.__file__, "--seconds", "8", "--json"]
+    told = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    ours, plain = json.loads(told)
+    assert ours["foreign"] == "refused with 403"
+    assert plain["foreign"] == "no answer"
+    assert plain["longest"] > 5 * ours["longest"]
+    assert ours["edits"] > plain["edits"]
 
 
 def test_sliders_moved_by_hand_make_no_matrix_larger(server):
@@ -125,10 +154,10 @@ def test_a_control_of_another_page_keeps_its_value_where_the_browser_has_not_tol
     async def story() -> str:
         user = User(server.host, 1, Tally())
         await user.open()
-        await user._page()  # the masks are compared in the page, and chosen beside it on the other one
+        await user.turn_page()  # the masks are compared in the page, and chosen beside it on the other one
         user.numbers.mask = MaskSpec("prefix")
         await user.run(user.tab.ask(user.tab.choose("mask_0_kind", MASKS["prefix"].title)))
-        await user._page()
+        await user.turn_page()
         user.numbers.n_k = 6
         await user.run(user.tab.ask(user.tab.slide("n_k", 6)))
         user.check()
@@ -146,8 +175,8 @@ def test_after_a_kill_a_reader_finds_the_numbers_of_the_address_bar_again():
         user = User(server.host, 5, Tally())
         await user.open()
         for _ in range(3):
-            await user._edit()
-        await user._slide()
+            await user.edit()
+        await user.slide()
         query = user.tab.board["query"]
         server.kill()
         await user.close()
