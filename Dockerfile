@@ -23,5 +23,5 @@ import http.client; c = http.client.HTTPConnection('127.0.0.1', 8501, timeout=9)
 c.request('GET', '/_stcore/health'); raise SystemExit(c.getresponse().status != 200)"]
 # the websocket settings are those that `streamlit run` gives to uvicorn; tests/test_container.py compares them
 ENTRYPOINT ["uvicorn", "app:app", "--host", "0.0.0.0", "--port", "8501", "--no-access-log", "--no-use-colors", \
-    "--ws", "websockets-sansio", "--ws-max-size", "50000000", "--ws-per-message-deflate", "false", \
+    "--ws", "websockets-sansio", "--ws-max-size", "2000000", "--ws-per-message-deflate", "false", \
     "--ws-ping-interval", "30", "--ws-ping-timeout", "30", "--timeout-graceful-shutdown", "3"]

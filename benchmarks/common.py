@@ -17,7 +17,10 @@ from tempfile import TemporaryFile
 from urllib.request import urlopen
 
 ROOT = Path(__file__).parent.parent
-UVICORN = "-m uvicorn --no-access-log --ws websockets-sansio --ws-per-message-deflate false --port {port}"
+UVICORN = (
+    "-m uvicorn --no-access-log --ws websockets-sansio --ws-max-size 2000000 --ws-per-message-deflate false "
+    "--port {port}"
+)
 APP = f"{UVICORN} app:app"
 FORGETFUL = f"{UVICORN} --app-dir benchmarks forgetful_server:app"
 KEPT = 10  # seconds for which the forgetful server keeps the session of a tab that is gone
