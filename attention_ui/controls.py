@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 
@@ -29,12 +29,13 @@ from attention_ui.bench import (
 )
 from attention_ui.desk import Desk, read_number
 from attention_ui.links import from_query
-from attention_ui.mask_controls import MASK_CONTROLS, draw_mask, is_mask_drawn
+from attention_ui.mask_controls import MASK_CONTROLS, Moved, draw_mask, is_mask_drawn
 from attention_ui.texts import SAMPLE, read_text
 from attention_ui.tokens import join_tokens, split_tokens
 
 BOARD = "board"  # the key of the board's component
 TEXTS = ("tokens", "factor", "text")  # controls in which anything can be typed
+BODY = ("way", "view", "panel", "ranges", "large", "text")  # what controls within a page set
 LONGEST_REASON = 250  # letters
 OWN_SCALE = 0.5  # what "a number" starts from
 _NOTHING = object()
@@ -156,15 +157,54 @@ def take_up() -> Desk:
     if desk is None:
         desk = Desk(*from_query(st.query_params.to_dict()))
         st.session_state["desk"] = desk
-    keys = {*desk.shown, *desk.before}
-    asked = sorted(key for key in keys if key.startswith(choices.KEY))  # Streamlit keeps no order
-    _move(desk, _held([*(key for key in CONTROLS if key in keys), *asked]))
+    _take_moves(desk)
     take_operations(desk)
     return desk
 
 
+def follow(desk: Desk) -> Literal["page", "asides", "board"]:
+    """Apply what the reader moved, and hand out what has changed by it; what of the page has to be drawn.
+
+    "asides" are the shared controls with their words, beside the board; "board" where all of them show what
+    they would show anyway.
+    """
+    before, look = _body(desk), _look(desk)
+    _take_moves(desk)
+    take_operations(desk)
+    if _body(desk) != before:
+        return "page"
+    same = _look(desk) == look and all(value == desk.shown.get(key) for key, value in _values(desk))
+    hand_out(desk, desk.page)
+    return "board" if same else "asides"
+
+
+def _take_moves(desk: Desk) -> None:
+    keys = {*desk.shown, *desk.before}
+    asked = sorted(key for key in keys if key.startswith(choices.KEY))  # Streamlit keeps no order
+    _move(desk, _held([*(key for key in CONTROLS if key in keys), *asked]))
+
+
+def _body(desk: Desk) -> tuple[object, ...]:
+    """What a page outside its board, its words and the shared controls depends on."""
+    bench = desk.bench
+    return desk.notice, bench.example, bench.choices, *(getattr(bench, name) for name in BODY)
+
+
+def _look(desk: Desk) -> tuple[object, ...]:
+    """What the shared controls show beside their own values."""
+    bench = desk.bench
+    masks = [
+        part.describe(bench.n_q, bench.n_k)
+        for mask in (bench.mask, bench.against)
+        for part in (mask.first, mask.second)
+        if part is not None
+    ]
+    drawn = [key for key in CONTROLS if is_drawn(bench, key)]
+    return masks, drawn, bench.n_q == bench.n_k, dict(desk.refused)
+
+
 def take_operations(desk: Desk) -> None:
-    """Apply what the board sent. A moved control runs the whole page, so a part of it need not look."""
+    """Apply what the board sent."""
     desk.receive(board.pending(BOARD, desk.session, desk.ack))
 
 
@@ -259,35 +299,37 @@ def _values(desk: Desk) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def sidebar(desk: Desk, drawn: Sequence[str]) -> None:
-    """The controls that pages share: an example, and those of lessons.SHARED that are named."""
+def shared(desk: Desk, drawn: Sequence[str], moved: Moved = None) -> None:
+    """The controls that pages share: an example, and those of lessons.SHARED that are named.
+
+    `moved` is called when one of them is moved.
+    """
     bench = desk.bench
-    with st.sidebar:
-        st.selectbox(
-            "Example", list(EXAMPLES), key="example", format_func=lambda name: EXAMPLES[name].title,
-            help="An example sets every number, size, token and mask. Undo brings yours back.",
+    st.selectbox(
+        "Example", list(EXAMPLES), key="example", format_func=lambda name: EXAMPLES[name].title,
+        help="An example sets every number, size, token and mask. Undo brings yours back.", on_change=moved,
+    )  # fmt: skip
+    prose.paragraph(EXAMPLES[bench.example].note, kind="quiet")
+    if "mask" in drawn:
+        draw_mask(bench, "mask", "Mask", moved)
+    for name in SIZES:
+        if ("n" if name == "n_k" else name) in drawn and is_drawn(bench, name):
+            st.slider(SIZES[name], 1, LARGEST_SIDE, key=name, on_change=moved)
+    if "scaling" in drawn:
+        st.segmented_control(
+            "Scaling of the scores", list(SCALINGS), key="scaling", format_func=SCALINGS.__getitem__,
+            on_change=moved,
         )  # fmt: skip
-        prose.paragraph(EXAMPLES[bench.example].note, kind="quiet")
-        if "mask" in drawn:
-            draw_mask(bench, "mask", "Mask")
-        for name in SIZES:
-            if ("n" if name == "n_k" else name) in drawn and is_drawn(bench, name):
-                st.slider(SIZES[name], 1, LARGEST_SIDE, key=name)
-        if "scaling" in drawn:
-            st.segmented_control(
-                "Scaling of the scores", list(SCALINGS), key="scaling", format_func=SCALINGS.__getitem__
-            )
-            if not isinstance(bench.scaling, str):
-                text_field(desk, "factor", "Factor", "For example 0.5, 1/3 or sqrt(2).")
-        if "tokens" in drawn:
-            text_field(
-                desk, "tokens", "Tokens", 'Separated by blanks. "a b" is one token; "\\n" is a line break.'
-            )
+        if not isinstance(bench.scaling, str):
+            text_field(desk, "factor", "Factor", "For example 0.5, 1/3 or sqrt(2).", moved)
+    if "tokens" in drawn:
+        help_text = 'Separated by blanks. "a b" is one token; "\\n" is a line break.'
+        text_field(desk, "tokens", "Tokens", help_text, moved)
 
 
-def text_field(desk: Desk, key: str, label: str, help_text: str) -> None:
+def text_field(desk: Desk, key: str, label: str, help_text: str, moved: Moved = None) -> None:
     """A line of text; what is wrong with it stands under it, and the text stays."""
-    st.text_input(label, key=key, help=help_text)
+    st.text_input(label, key=key, help=help_text, on_change=moved)
     _tell_refused(desk, key)
 
 

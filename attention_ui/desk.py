@@ -52,6 +52,9 @@ class Desk:
     )  # the matrices on the board: title, rows and columns
     framed: tuple[Bench, str] | None = None  # what the page around the board was last drawn for
     page: str = ""  # the page that is open
+    quick: bool = False  # on it, a shared control runs parts and not the page
+    asides: list[str] = field(default_factory=list)  # the parts with shared controls
+    expected: tuple[Bench, str] | None = None  # what these will be drawn for
     released: bool = False  # Streamlit no longer holds the query that the page was opened with
     parts: list[str] = field(default_factory=list)  # what follows the board on the page that is open
     passages: dict[str, Callable[[Desk], None]] = field(default_factory=dict)  # what comes together with it

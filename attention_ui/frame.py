@@ -11,7 +11,7 @@ from pathlib import Path
 import streamlit as st
 from streamlit.navigation.page import Page
 
-from attention_ui import address, board, controls, live, prose, turns
+from attention_ui import address, board, controls, live, prose, quicker, turns
 from attention_ui.lessons import LESSONS, Lesson, lesson_of
 from attention_ui.theme import SURFACES
 
@@ -35,14 +35,16 @@ def _draw() -> None:
     controls.hand_out(desk, here)
     address.release(desk, here)
     desk.page, desk.parts, desk.passages = here, [], {}
+    desk.quick, desk.asides = lesson.quick and quicker.is_installed(), []
     desk.turn += 1
     desk.framed = controls.framing(desk)
     token = live.desk.set(desk)
     try:
         page.run()  # the board goes out before the controls beside it
+        with st.sidebar:
+            live.aside("shared", lambda found: controls.shared(found, lesson.controls, live.mover(found)))
     finally:
         live.desk.reset(token)
-    controls.sidebar(desk, lesson.controls)
 
 
 def lesson(file: str, sources: Sequence[tuple[str, str]] = ()) -> Callable[[live.Draw], None]:

@@ -143,6 +143,7 @@ class Visit:
     idle: asyncio.Event = field(default_factory=asyncio.Event)  # set while no run is on
     opened: bool = False
     spoken: bool = False
+    has_page: bool = False  # a run of the whole page was asked for
     closed: bool = False
     sent_away: bool = False
     unanswered: float | None = None  # since when a run is asked for of which nothing has been told
@@ -166,11 +167,27 @@ class Visit:
             if not self.spoken and not self.gate.spoke(self):
                 return await self._closed(LATER)
             self.spoken = True
+            message = self._of_the_whole_page(message)
             if not await self._taken(message["bytes"]):
                 continue
             if self.wire.is_flooded:
                 return await self._closed(NOT_ALLOWED)
             return GONE if self.wire.gone else message
+
+    def _of_the_whole_page(self, message: Message) -> Message:
+        """The first run that is asked for by a connection is one of the whole page.
+
+        A tab whose server was started anew goes on where it was: it asks for a part of its page, which this
+        server has not drawn, and Streamlit would leave that unanswered.
+        """
+        if self.has_page:
+            return message
+        asked = BackMsg.FromString(message["bytes"])
+        if asked.WhichOneof("type") != "rerun_script":
+            return message
+        self.has_page = True
+        asked.rerun_script.ClearField("fragment_id")
+        return {**message, "bytes": asked.SerializeToString()}
 
     async def _taken(self, data: bytes) -> bool:
         """Hold a message back where there is no time in hand; whether it is handed on."""

@@ -15,17 +15,18 @@ class Lesson:
     question: str  # what the lesson answers, for the contents
     controls: tuple[str, ...] = SHARED  # which of the shared controls stand beside it
     part: int = 0  # its number in the series; 0 for a page outside it
+    quick: bool = False  # nothing but its board, its words and the shared controls follows a shared control
 
 
 LESSONS = (
-    Lesson("home", "Start", "Attention, live", ""),
+    Lesson("home", "Start", "Attention, live", "", quick=True),
     Lesson(
         "walkthrough", "The calculation", "The eight steps",
-        "How do Q, K and V become an output, number by number?",
+        "How do Q, K and V become an output, number by number?", quick=True,
     ),
     Lesson(
         "compare", "The calculation", "Compare masks",
-        "What does a mask change, on the same numbers?", SHARED[1:],  # it draws the masks itself
+        "What does a mask change, on the same numbers?", SHARED[1:], quick=True,  # it draws the masks itself
     ),
     Lesson(
         "part_01_neighbours", "Lessons", "1 · Why a word needs its neighbours",

@@ -3,9 +3,13 @@
 Streamlit runs a whole script for every change. Here an edit runs one fragment, which answers with one
 message: the board and all words of the page (passages.py). A part made of Streamlit's own elements, a figure
 of Plotly's or a download, follows in a run of its own when the browser has painted the board and says so:
-drawn together, the board would wait for it. Only a change that some control has to follow (another size by
-undo, another mask) runs the whole page. Controls stand outside the parts: a server that was started anew does
-not know the parts of a page that is still open.
+drawn together, the board would wait for it. A change that controls within the page have to follow (another
+example, another size by undo) runs the whole page. A shared control that is moved runs the board, on pages
+where nothing else follows it (lessons.py, `quick`), and the shared controls only where they show something
+else then. On the other pages controls stand outside the parts.
+
+A server that was started anew does not know the parts of a page that is still open: the gate has the first
+run of every connection be one of the whole page.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from functools import partial
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from attention_ui import address, board, controls, passages, prose, quicker, turns
+from attention_ui import address, board, controls, mask_controls, passages, prose, quicker, turns
 from attention_ui.desk import Desk
 
 FIRST = "first"
@@ -45,6 +49,37 @@ def words(name: str, draw: Draw) -> None:
     assert found is not None, "passages stand outside the parts"
     found.passages[name] = draw
     passages.place(name, prose.collected(lambda: draw(found)), found.session, found.turn)
+
+
+def aside(name: str, draw: Draw) -> None:
+    """Draw shared controls with their words, on a page that is quick as a part of their own."""
+    found = desk.get()
+    assert found is not None, "shared controls stand outside the other parts"
+    if not found.quick:
+        draw(found)
+        return
+    found.asides.append(name)
+    st.fragment(_draw_aside, key=name)(name, draw)
+
+
+def mover(found: Desk) -> mask_controls.Moved:
+    """What a shared control calls when it is moved; nothing where that runs the page."""
+    return moved if found.quick else None
+
+
+def moved() -> None:
+    """Draw what follows a shared control that was moved."""
+    found: Desk | None = st.session_state.get("desk")
+    if found is None or found.page != page_now() or found.framed != controls.framing(found):
+        st.rerun()  # something else has to be drawn besides
+    follows = controls.follow(found)
+    if follows == "page":
+        st.rerun()
+    found.expected = controls.framing(found)
+    if follows == "board":
+        found.framed = found.expected
+        st.rerun(scope=[FIRST])
+    st.rerun(scope=[*found.asides, FIRST])  # in this order, so that the board finds them drawn
 
 
 def page_now() -> str:
@@ -79,6 +114,17 @@ def _draw_board(draw: Draw) -> None:
     _draw(draw)
     found: Desk = st.session_state["desk"]
     found.drawn = found.ack
+
+
+def _draw_aside(name: str, draw: Draw) -> None:
+    found = desk.get()
+    if found is not None:
+        draw(found)
+        return
+    found = st.session_state["desk"]
+    draw(found)
+    if name == found.asides[-1] and found.expected == controls.framing(found):
+        found.framed = found.expected
 
 
 def _draw(draw: Draw) -> None:

@@ -24,6 +24,7 @@ NUMBERS = ("left", "right", "length")
 
 Read = Callable[[Bench], Any]
 Write = Callable[[Bench, Any], Bench]
+Moved = Callable[[], None] | None
 
 
 def _parts(spec: MaskSpec) -> tuple[MaskSpec, MaskSpec]:
@@ -109,36 +110,40 @@ def is_mask_drawn(bench: Bench, key: str) -> bool:
     return name == "kind" or any(parameter.name == name for parameter in MASKS[kind].parameters)
 
 
-def draw_mask(bench: Bench, which: str, label: str) -> None:
-    """Draw the controls of one of the bench's masks."""
+def draw_mask(bench: Bench, which: str, label: str, moved: Moved = None) -> None:
+    """Draw the controls of one of the bench's masks; `moved` is called when one of them is moved."""
     spec: MaskSpec = getattr(bench, which)
-    _draw_part(bench, which, 0, spec.first, label)
+    _draw_part(bench, which, 0, spec.first, label, moved)
     st.selectbox(
-        f"{label} combined with another", list(JOINS), key=f"{which}_join", format_func=JOINS.__getitem__
-    )
+        f"{label} combined with another", list(JOINS), key=f"{which}_join", format_func=JOINS.__getitem__,
+        on_change=moved,
+    )  # fmt: skip
     if spec.second is not None:
-        _draw_part(bench, which, 1, spec.second, f"Second part of {label[:1].lower()}{label[1:]}")
+        _draw_part(bench, which, 1, spec.second, f"Second part of {label[:1].lower()}{label[1:]}", moved)
 
 
-def _draw_part(bench: Bench, which: str, place: int, part: MaskSpec, label: str) -> None:
+def _draw_part(bench: Bench, which: str, place: int, part: MaskSpec, label: str, moved: Moved) -> None:
     key = f"{which}_{place}"
-    st.selectbox(label, list(MASKS), key=f"{key}_kind", format_func=lambda kind: MASKS[kind].title)
+    st.selectbox(
+        label, list(MASKS), key=f"{key}_kind", format_func=lambda kind: MASKS[kind].title, on_change=moved
+    )
     prose.paragraph(part.describe(bench.n_q, bench.n_k), kind="quiet")
     if part.kind == "custom":
         prose.paragraph("Switch cells of the Mask grid by a click, or with Space.", kind="quiet")
     for parameter in MASKS[part.kind].parameters:
         if parameter.name == "align" and bench.n_q == bench.n_k:
             continue  # both alignments are the same
-        _draw_parameter(parameter, f"{key}_{parameter.name}", bench)
+        _draw_parameter(parameter, f"{key}_{parameter.name}", moved)
 
 
-def _draw_parameter(parameter: Parameter, key: str, bench: Bench) -> None:
+def _draw_parameter(parameter: Parameter, key: str, moved: Moved) -> None:
     if parameter.options:
         st.radio(
             parameter.title, parameter.options, key=key, format_func=SIDES.__getitem__, horizontal=True,
-            help=parameter.meaning,
+            help=parameter.meaning, on_change=moved,
         )  # fmt: skip
     else:
         st.slider(
-            parameter.title, parameter.low, min(parameter.high, LARGEST_SIDE), key=key, help=parameter.meaning
-        )
+            parameter.title, parameter.low, min(parameter.high, LARGEST_SIDE), key=key,
+            help=parameter.meaning, on_change=moved,
+        )  # fmt: skip

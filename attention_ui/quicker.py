@@ -32,6 +32,7 @@ _all_of_it = SafeSessionState.filtered_state.fget  # type: ignore[attr-defined]
 _write_theme = app_session._populate_theme_msg
 _themes: dict[str, CustomThemeConfig] = {}
 _waking: list[Waking] = []
+_installed: list[bool] = []
 
 
 def install(loop: asyncio.AbstractEventLoop) -> None:
@@ -50,6 +51,12 @@ def install(loop: asyncio.AbstractEventLoop) -> None:
         _waking[:] = [waking]
     for owner, name, ours in replaced:
         setattr(owner, name, ours)
+    _installed.append(True)
+
+
+def is_installed() -> bool:
+    """Whether this process serves readers; a test of a page by itself does not."""
+    return bool(_installed)
 
 
 class State(Mapping[str, Any]):

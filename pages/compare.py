@@ -36,16 +36,20 @@ def row_by_row(desk: Desk) -> None:
     prose.bullets(comparison.row_sentences(a.labels, a.mask, b.mask, a.trace, b.trace))
 
 
+def masks(desk: Desk) -> None:
+    left, right = st.columns(2)
+    with left:
+        draw_mask(desk.bench, "mask", "Mask A", live.mover(desk))
+    with right:
+        draw_mask(desk.bench, "against", "Mask B", live.mover(desk))
+
+
 @lesson(__file__)
 def compare(desk: Desk) -> None:
     st.markdown(
         "Both calculations start from the same scores. Only the mask differs, so every difference in the "
         "weights and in the output comes from it."
     )
-    left, right = st.columns(2)
-    with left:
-        draw_mask(desk.bench, "mask", "Mask A")
-    with right:
-        draw_mask(desk.bench, "against", "Mask B")
+    live.aside("masks", masks)
     live.first(board)
     live.words("row-by-row", row_by_row)

@@ -1,7 +1,7 @@
 """Three processes of the app behind HAProxy, as deploy/ sets them up, on this machine.
 
 deploy/haproxy.cfg is used as it is. Only the name server is another one: instead of the container engine's, a
-small one of our own says which addresses the name `app` has. The replicas listen on 127.0.0.11, .12 and .13.
+small one of our own says which addresses the name `app` has.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from benchmarks.tab import Tab
 
 ROOT = Path(__file__).parent.parent
 SETTINGS = ROOT / "deploy" / "haproxy.cfg"
-ADDRESSES = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
+FIRST = 11  # the replicas listen on 127.0.0.11 and so on
+ADDRESSES = tuple(f"127.0.0.{FIRST + k}" for k in range(3))
 LOST = (OSError, EOFError, WebSocketException)
 HAPROXY = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
@@ -90,8 +91,8 @@ class Cluster:
         self.names = Names()
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.control = self.folder / "control"
-        for address in ADDRESSES[:replicas]:
-            self.start(address)
+        for k in range(replicas):
+            self.start(f"127.0.0.{FIRST + k}")
         for address in self.processes:
             self.wait_until_ready(address)
         self.names.addresses = list(self.processes)

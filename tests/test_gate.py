@@ -241,6 +241,31 @@ def test_a_browser_that_is_gone_while_it_is_told_something_is_nobodys_error() ->
     asyncio.run(story())
 
 
+def test_the_first_run_of_a_connection_is_one_of_the_whole_page() -> None:
+    asked: list[BackMsg] = []
+
+    async def app(scope: dict, receive, send) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (message := await receive())["type"] == "websocket.receive":
+            asked.append(BackMsg.FromString(message["bytes"]))
+            await send({"type": "websocket.send", "bytes": finished()})
+
+    async def story() -> None:
+        tab = Browser(Gate(app))  # it has stayed open while the server was started anew
+        await tab.hear()
+        part = BackMsg()
+        part.rerun_script.fragment_id, part.rerun_script.query_string = "board", "dk=3"
+        for _ in range(2):
+            tab.say(part.SerializeToString())
+            await tab.hear()
+
+    asyncio.run(story())
+    runs = [message.rerun_script for message in asked]
+    assert [run.fragment_id for run in runs] == ["", "board"]
+    assert {run.query_string for run in runs} == {"dk=3"}
+
+
 def test_a_run_is_over_when_it_has_finished_or_failed_and_not_when_the_next_has_come() -> None:
     assert is_last(finished()) and is_last(finished(ForwardMsg.FINISHED_WITH_COMPILE_ERROR))
     assert is_last(finished(ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY))

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 import numpy as np
 import pytest
 
+from attention_core.masks import MASKS
 from attention_core.numbers import show
 from attention_ui.bench import numbers
 from attention_ui.links import from_query
@@ -395,6 +396,34 @@ def test_every_example_comes_whole_whatever_was_chosen_before(walk):
         bench, want = in_the_address(page).bench, opened(name)
         sizes = ("example", "way", "n_q", "n_k", "d_model", "d_k", "d_v", "mask")
         assert [getattr(bench, size) for size in sizes] == [getattr(want, size) for size in sizes]
+
+
+def test_a_slider_a_mask_and_undo_draw_the_board_and_the_controls_beside_it(walk):
+    page = walk()
+    slider = page.get_by_role("slider", name=re.compile("Sequence length"))
+    tokens = page.get_by_role("textbox", name="Tokens")
+    before, said = int(slider.input_value()), tokens.input_value()
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => location.search.includes('n=')")
+    settled(page)
+    expect_shown(page, in_the_address(page))
+    assert len(tokens.input_value().split()) == before + 1
+    chooser = page.get_by_role("combobox", name="Mask", exact=True)
+    chooser.scroll_into_view_if_needed()
+    settled(page)
+    chooser.click()
+    page.get_by_role("option", name=MASKS["window"].title).click()
+    reach = page.get_by_role("slider", name=re.compile(MASKS["window"].parameters[0].title))
+    reach.wait_for()
+    settled(page)
+    expect_shown(page, in_the_address(page))
+    for _ in range(2):
+        page.get_by_role("button", name="Undo").click()
+        settled(page)
+    expect_shown(page, in_the_address(page))
+    assert (int(slider.input_value()), tokens.input_value()) == (before, said)
+    assert not reach.count()
 
 
 def test_ten_quick_steps_of_a_slider_end_on_the_right_number(walk):
