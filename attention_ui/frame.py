@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cache
@@ -15,7 +16,8 @@ from attention_ui import address, board, controls, live, prose, quicker, turns
 from attention_ui.lessons import LESSONS, Lesson, lesson_of
 from attention_ui.theme import SURFACES
 
-_STYLE = (Path(__file__).parent / "frame.css").read_text(encoding="utf-8")
+# on one line: Streamlit searches all of it in every run of a page
+_STYLE = re.sub(r"/\*.*?\*/|\s+", " ", (Path(__file__).parent / "frame.css").read_text(encoding="utf-8"))
 TITLE = "Attention, live"
 
 

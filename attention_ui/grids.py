@@ -65,7 +65,7 @@ def grid(scene: Scene, name: str, *, editable: bool = True, title: str = "") -> 
         cells=texts.cells,
         exact=[[exact(v) for v in row] for row in numbers.tolist()] if given else None,
         levels=texts.levels,
-        clipped=[(int(i), int(j)) for i, j in np.argwhere(clipped)],
+        clipped=[(int(i), int(j)) for i, j in np.argwhere(clipped)] if clipped.any() else [],
         scale="none" if rule else "weight" if weights else "signed",
         legend="" if rule else "colour 0 to 1" if weights else f"colour {show(-limit)} to {show(limit)}",
         width=texts.width,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, cast
+from functools import cached_property, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,9 @@ from attention_core.sheet import Sheet, run
 from attention_core.sheets import Scaling
 from attention_ui.bench import Bench, Cell, givens, numbers, scaling_word, token_at
 from attention_ui.tokens import literal
+
+Make = TypeVar("Make", bound=Callable[..., Any])
+_run = threading.local()
 
 # matrices that are to be compared share one colour range
 COMPARED = (("scores", "scaled", "masked"), ("k", "k_t"), ("v", "output"))
@@ -76,6 +80,25 @@ class Attention(Scene):
     trace: AttentionTrace
 
 
+def once(make: Make) -> Make:
+    """Work a scene out once for a bench in a run: the board, the arithmetic and the words all ask for it.
+
+    `make` takes a bench, or what has one, and makes the scene of nothing else. A run has a thread of its own.
+    """
+
+    @wraps(make)
+    def made(source: Any, *more: Any) -> Any:
+        bench = getattr(source, "bench", source)
+        if getattr(_run, "bench", None) is not bench:
+            _run.bench, _run.scenes = bench, {}
+        if (made, more) not in _run.scenes:
+            _run.scenes[made, more] = make(source, *more)
+        return _run.scenes[made, more]
+
+    return cast(Make, made)
+
+
+@once
 def scene(bench: Bench, mask: MaskSpec | None = None) -> Attention:
     """Work the bench's numbers through, under its own mask or another one."""
     mask = bench.mask if mask is None else mask

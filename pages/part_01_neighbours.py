@@ -14,7 +14,7 @@ from attention_ui.choices import Choice, Switch
 from attention_ui.desk import Desk
 from attention_ui.frame import lesson
 from attention_ui.naming import named
-from attention_ui.scene import Scene, worked
+from attention_ui.scene import Scene, once, worked
 from attention_ui.tokens import isolated, literal
 
 OTHER_WORDS = (
@@ -45,6 +45,7 @@ GUESS = teaching.prediction(
 ALSO = teaching.also("p1.also")
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     bench = desk.bench
     n = max(2, bench.n_k)

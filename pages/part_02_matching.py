@@ -8,12 +8,13 @@ from attention_ui import live, matching, panels, prose, teaching, workbench
 from attention_ui.desk import Desk
 from attention_ui.frame import lesson
 from attention_ui.matching import D_K, D_V, GUESS, KEY, N_K, N_Q, QUERY, UNTURNED, WIDTH
-from attention_ui.scene import Scene
+from attention_ui.scene import Scene, once
 
 WAYS = {"x": "X", "qkv": "Q, K, V"}
 ALSO = teaching.also("p2.also")
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     return matching.scene_of(desk.bench)
 

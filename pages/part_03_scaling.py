@@ -17,7 +17,7 @@ from attention_ui.desk import Desk
 from attention_ui.figures import CONFIG
 from attention_ui.frame import lesson
 from attention_ui.grids import unit_after
-from attention_ui.scene import Scene, worked
+from attention_ui.scene import Scene, once, worked
 
 DIVISOR = Choice(
     "p3.divisor",
@@ -72,6 +72,7 @@ BREAKS = {
 }
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     bench, by = desk.bench, DIVISOR.of(desk.bench)
     return worked(

@@ -7,7 +7,7 @@ import streamlit as st
 from attention_ui import live, panels, prose, softmax_steps, teaching, workbench
 from attention_ui.desk import Desk
 from attention_ui.frame import lesson
-from attention_ui.scene import Scene
+from attention_ui.scene import Scene, once
 from attention_ui.softmax_steps import ADDED, AFTER, GUESS, RAW, TEMPERATURE, UPTO, N
 
 WAYS = {"x": "X", "qkv": "Q, K, V"}
@@ -22,6 +22,7 @@ NEXT = {
 ALSO = teaching.also("p4.also")
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     return softmax_steps.scene_of(desk.bench)
 

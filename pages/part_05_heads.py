@@ -31,7 +31,7 @@ from attention_ui.positions import (
     SLOPE,
     SLOPES,
 )
-from attention_ui.scene import Scene
+from attention_ui.scene import Scene, once
 
 SHOW = Choice("p5.show", "Show", {"heads": "Heads", "positions": "Positions"}, "heads")
 ALSO = teaching.also("p5.also")
@@ -41,6 +41,7 @@ def is_about_heads(desk: Desk) -> bool:
     return SHOW.of(desk.bench) == "heads"
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     return heads.scene_of(desk) if is_about_heads(desk) else positions.scene_of(desk)
 

@@ -20,7 +20,7 @@ from attention_ui.choices import Amount, Choice, Switch
 from attention_ui.desk import Desk
 from attention_ui.frame import lesson
 from attention_ui.grids import unit_after
-from attention_ui.scene import Scene, worked
+from attention_ui.scene import Scene, once, worked
 
 KIND = Choice("p6.kind", "Normalisation", KINDS, "layer")
 EPSILON = Amount("p6.epsilon", "ε is 10 to the power of", -12, 0, -5)
@@ -52,6 +52,7 @@ def has_sample(desk: Desk) -> bool:
     return SAMPLE.of(bench) and kind_of(desk) == "layer" and counted > 1
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     sheet = norm_places(
         kind_of(desk),

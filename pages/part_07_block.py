@@ -32,7 +32,7 @@ from attention_ui.desk import Desk
 from attention_ui.frame import lesson
 from attention_ui.grids import unit_after
 from attention_ui.links import to_queries
-from attention_ui.scene import Scene, worked
+from attention_ui.scene import Scene, once, worked
 
 BLOCKS = {
     "post": ("encoder", "post", plain.ENCODER_POST),
@@ -84,6 +84,7 @@ GUESS = teaching.prediction(
 ALSO = teaching.also("p7.also")
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     kind, norm, block = BLOCKS[KIND.of(desk.bench)]
     sheet = whole_block(kind, norm, skips=not SKIPLESS.of(desk.bench))

@@ -20,7 +20,7 @@ from attention_ui.desk import Desk
 from attention_ui.frame import lesson
 from attention_ui.grids import unit_after
 from attention_ui.naming import named
-from attention_ui.scene import Scene, worked
+from attention_ui.scene import Scene, once, worked
 
 GPT2 = {"n": 1024, "d_model": 768, "n_heads": 12}  # the smallest of Radford et al. 2019
 PLACES = {"first": 0, "second": 1, "last": -1}
@@ -40,6 +40,7 @@ GUESS = teaching.prediction(
 ALSO = teaching.also("p8.also")
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     bench = desk.bench
     n = max(2, bench.n_k)

@@ -45,13 +45,14 @@ from attention_ui.desk import Desk
 from attention_ui.figures import CONFIG
 from attention_ui.frame import lesson
 from attention_ui.roofline import Phase
-from attention_ui.scene import Scene
+from attention_ui.scene import Scene, once
 
 ALSO = teaching.also("p9.also")
 SYMBOLS = {"all": "circle", "one": "diamond"}
 SHORT = {"all": "all", "one": "one new"}
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     return costing.scene_of(desk.bench)
 

@@ -7,7 +7,7 @@ import streamlit as st
 from attention_ui import live, panels, prose, teaching, tile_bytes, tiled, workbench
 from attention_ui.desk import Desk
 from attention_ui.frame import lesson
-from attention_ui.scene import Scene
+from attention_ui.scene import Scene, once
 from attention_ui.tile_bytes import BLOCK, TYPE
 from attention_ui.tiled import BLOCK_K, BLOCK_Q, GUESS, KEEP_OLD, PLAYER
 
@@ -15,6 +15,7 @@ STEP, SPEED = PLAYER.step, PLAYER.speed
 ALSO = teaching.also("p10.also")
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     return tiled.scene_of(desk)
 

@@ -37,7 +37,7 @@ from attention_ui.decoding import (
 from attention_ui.desk import Desk
 from attention_ui.figures import CONFIG
 from attention_ui.frame import lesson
-from attention_ui.scene import Scene
+from attention_ui.scene import Scene, once
 from attention_ui.timelines import Answer
 
 SHOWN_MODELS = ("gpt2", "llama2-7b", "llama3-8b", "llama3-70b")
@@ -54,6 +54,7 @@ BATCH = Choice("p12.batch", "Prompts at a time", {"1": "1", "8": "8", "64": "64"
 ALSO = teaching.also("p12.also")
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     return decoding.scene_of(desk)
 

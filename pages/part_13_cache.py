@@ -23,7 +23,7 @@ from attention_ui.filling import LATE, PLAYER
 from attention_ui.frame import lesson
 from attention_ui.pooling import GUESS as GUESS_PAGES
 from attention_ui.pooling import LONGEST, LONGEST_PROMPT, MOVES, OVER, READ, SIZE
-from attention_ui.scene import Scene
+from attention_ui.scene import Scene, once
 from attention_ui.sharing import FEW, TILE, WIDTH
 from attention_ui.sharing import GUESS as GUESS_HEADS
 
@@ -33,6 +33,7 @@ ALSO = teaching.also("p13.also")
 VIEWS = {"fill": filling, "heads": sharing, "pages": pooling}
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     return VIEWS[SHOW.of(desk.bench)].scene_of(desk)
 

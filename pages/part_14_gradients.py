@@ -15,7 +15,7 @@ from attention_ui.products import DEVICES, DROPPED, SPLIT
 from attention_ui.products import GUESS as GUESS_SPLIT
 from attention_ui.ring import DETAIL
 from attention_ui.ring import GUESS as GUESS_RING
-from attention_ui.scene import Scene
+from attention_ui.scene import Scene, once
 
 SECTIONS = {"gradients": backward, "products": products, "heads": dealt_heads, "ring": ring}
 GUESSES = {"gradients": GUESS, "products": GUESS_SPLIT, "heads": GUESS_HEADS, "ring": GUESS_RING}
@@ -31,6 +31,7 @@ SHOW = Choice(
 ALSO = teaching.also("p14.also")
 
 
+@once
 def scene_of(desk: Desk) -> Scene:
     return SECTIONS[SHOW.of(desk.bench)].scene_of(desk)
 
