@@ -52,11 +52,18 @@ and a run that draws the board takes as long as that rest: most of its messages 
 
 
 @asynccontextmanager
-async def lifespan(_app: object) -> AsyncIterator[None]:
+async def lifespan(app: object) -> AsyncIterator[None]:
     """Around the life of one server: make it quick, then open the reader's browser where there is one."""
+    quicker.install(asyncio.get_running_loop())
+    async with bare_lifespan(app):
+        yield
+
+
+@asynccontextmanager
+async def bare_lifespan(_app: object) -> AsyncIterator[None]:
+    """The same with nothing of Streamlit's replaced: for the floor of the benchmarks."""
     config.set_option("runner.postScriptGC", False)
     runtime.MESSAGE_FLUSH_INTERVAL_SECS = REST  # type: ignore[attr-defined]  # it is imported there
-    quicker.install(asyncio.get_running_loop())
     gate.most_readers()  # a setting that makes no sense ends the start
     gate.allow_many_connections()
     send_small_packets_at_once()

@@ -1,4 +1,4 @@
-"""The empty page, served exactly as the real app: `uvicorn empty_server:app`."""
+"""The empty page, served as the real app, on Streamlit as it is: `uvicorn empty_server:app`."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import streamlit as st
 from attention_ui import serving
 
 app = st.App(
-    Path(__file__).with_name("empty_app.py"), lifespan=serving.lifespan, middleware=serving.middleware()
+    Path(__file__).with_name("empty_app.py"), lifespan=serving.bare_lifespan, middleware=serving.middleware()
 )

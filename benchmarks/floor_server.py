@@ -1,4 +1,4 @@
-"""The floor app, served exactly as the real one: `uvicorn floor_server:app`."""
+"""The floor app, served as the real one, on Streamlit as it is: `uvicorn floor_server:app`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attention_ui import serving
 
 app = st.App(
     Path(__file__).with_name("floor_app.py"),
-    lifespan=serving.lifespan,
+    lifespan=serving.bare_lifespan,
     routes=serving.routes(),
     middleware=serving.middleware(),
 )
