@@ -1,8 +1,8 @@
 """The controls: what the reader moves, and how each changes the bench.
 
-`take_up` runs first in every run. It takes what the reader did since the last one (controls moved,
-operations from the board), makes the new bench of it, and hands every control its value. After that
-nothing is written any more: pages read the desk and draw.
+`take_up` runs first in every run of a page. It takes what the reader did since the last one (controls moved,
+operations from the board) and makes the new bench of it; `hand_out` gives every control its value. After
+that nothing is written any more: pages read the desk and draw. `follow` does both where only parts run.
 """
 
 from __future__ import annotations
@@ -173,9 +173,9 @@ def follow(desk: Desk) -> Literal["page", "asides", "board"]:
     take_operations(desk)
     if _body(desk) != before:
         return "page"
-    same = _look(desk) == look and all(value == desk.shown.get(key) for key, value in _values(desk))
-    hand_out(desk, desk.page)
-    return "board" if same else "asides"
+    looks_other = _look(desk) != look
+    has_other = hand_out(desk, desk.page)
+    return "asides" if looks_other or has_other else "board"
 
 
 def _take_moves(desk: Desk) -> None:
@@ -208,19 +208,22 @@ def take_operations(desk: Desk) -> None:
     desk.receive(board.pending(BOARD, desk.session, desk.ack))
 
 
-def hand_out(desk: Desk, page: str) -> None:
-    """Give every control its value; before any of them is drawn.
+def hand_out(desk: Desk, page: str) -> bool:
+    """Give every control its value, before any of them is drawn; whether one has another than it shows.
 
     On another page it is another control, which Streamlit would begin anew where no browser has told of it.
     """
     values = dict(_values(desk))
     state = _held(values) if desk.page == page else {}
+    changed = False
     for key, value in values.items():
         if value != desk.shown.get(key, value):
             desk.before.setdefault(key, []).append(desk.shown[key])
+            changed = True
         if key not in state or state[key] != value:
             st.session_state[key] = value
         desk.shown[key] = value
+    return changed
 
 
 def _held(keys: Iterable[str]) -> dict[str, Any]:

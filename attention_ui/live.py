@@ -117,11 +117,7 @@ def _draw_board(draw: Draw) -> None:
 
 
 def _draw_aside(name: str, draw: Draw) -> None:
-    found = desk.get()
-    if found is not None:
-        draw(found)
-        return
-    found = st.session_state["desk"]
+    found: Desk = desk.get() or st.session_state["desk"]
     draw(found)
     if name == found.asides[-1] and found.expected == controls.framing(found):
         found.framed = found.expected

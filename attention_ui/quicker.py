@@ -32,7 +32,6 @@ _all_of_it = SafeSessionState.filtered_state.fget  # type: ignore[attr-defined]
 _write_theme = app_session._populate_theme_msg
 _themes: dict[str, CustomThemeConfig] = {}
 _waking: list[Waking] = []
-_installed: list[bool] = []
 
 
 def install(loop: asyncio.AbstractEventLoop) -> None:
@@ -51,12 +50,11 @@ def install(loop: asyncio.AbstractEventLoop) -> None:
         _waking[:] = [waking]
     for owner, name, ours in replaced:
         setattr(owner, name, ours)
-    _installed.append(True)
 
 
 def is_installed() -> bool:
     """Whether this process serves readers; a test of a page by itself does not."""
-    return bool(_installed)
+    return app_session._populate_theme_msg is write_theme
 
 
 class State(Mapping[str, Any]):
