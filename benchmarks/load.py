@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from common import APP, FLOOR, ROOT, UVICORN, against, late, median, serve, table
+from common import APP, FLOOR, ROOT, against, late, median, serve, table
 from users import SliderUser, Tally, User
 
 from tests.cluster import Cluster
@@ -107,8 +107,7 @@ def served(command: str, replicas: int) -> Iterator[tuple[str, list[int]]]:
         with serve(command) as (host, pid):
             yield host, [pid]
         return
-    app = command.removeprefix(f"{UVICORN} ")
-    running = Cluster(replicas, app, most_connections=MOST_CONNECTIONS)
+    running = Cluster(replicas, command, most_connections=MOST_CONNECTIONS)
     try:
         yield running.host, [process.pid for process in [*running.processes.values(), running.proxy]]
     finally:

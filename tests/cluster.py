@@ -1,4 +1,4 @@
-"""Three processes of the app behind HAProxy, as deploy/ sets them up, on this machine.
+"""Several processes of the app behind HAProxy, as deploy/ sets them up, on this machine.
 
 deploy/haproxy.cfg is used as it is. Only the name server is another one: instead of the container engine's, a
 small one of our own says which addresses the name `app` has.
@@ -26,6 +26,7 @@ from typing import Any
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from benchmarks.common import APP
 from benchmarks.tab import Tab
 
 ROOT = Path(__file__).parent.parent
@@ -83,8 +84,8 @@ class Names:
 class Cluster:
     """The replicas, the proxy, and what can be done to them."""
 
-    def __init__(self, replicas: int = 3, app: str = "app:app", most_connections: int = 400) -> None:
-        self.app, self.most_connections = app, most_connections
+    def __init__(self, replicas: int = 3, server: str = APP, most_connections: int = 400) -> None:
+        self.server, self.most_connections = server, most_connections
         self.folder = Path(tempfile.mkdtemp(prefix="cluster"))
         self.port, self.app_port = free_port(), free_port()
         self.host = f"localhost:{self.port}"
@@ -117,10 +118,8 @@ class Cluster:
     def start(self, address: str) -> None:
         """Start a replica, as the Dockerfile does."""
         command = [
-            sys.executable, "-m", "uvicorn", *self.app.split(),
-            "--host", address, "--port", str(self.app_port),
-            "--ws", "websockets-sansio", "--ws-per-message-deflate", "false",
-            "--no-access-log", "--timeout-graceful-shutdown", "3",
+            sys.executable, *self.server.format(port=self.app_port).split(), "--host", address,
+            "--timeout-graceful-shutdown", "3",
         ]  # fmt: skip
         log = (self.folder / f"{address}.log").open("ab")
         self.processes[address] = subprocess.Popen(
