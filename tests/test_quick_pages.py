@@ -77,6 +77,11 @@ class Screen(Tab):
             self._tidy()
         return over
 
+    def _set(self, state: WidgetState, kind: str, value: Any) -> str:
+        part = super()._set(state, kind, value)
+        self.held[state.id] = moved_to(state)
+        return part
+
     def _tidy(self) -> None:
         for place, (part, run, _) in list(self.elements.items()):
             if run < self.runs - 1 and (not self.parts or part in self.parts):
@@ -112,66 +117,48 @@ def board_of(tab: Tab) -> dict[str, Any]:
     return {name: value for name, value in tab.board.items() if name not in OF_A_TAB}
 
 
-class Reader(User):
-    """A reader with a screen."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.tab: Screen = Screen(self.numbers.link)
-
-    async def move(self, key: str, **state: Any) -> None:
-        found = WidgetState(id=self.tab.ids[key], **state)
-        self.tab.states[found.id], self.tab.held[found.id] = found, moved_to(found)
-        await self.run(self.tab.ask(self.tab.fragments[self.tab.ids[key]]))
-
-
-async def opened(server: Server, page: str, query: str) -> Reader:
-    reader = Reader(server.host, 1, Tally(), page=page)
-    reader.tab.query = query
+async def opened(server: Server, page: str, query: str) -> User:
+    reader = User(server.host, 1, Tally(), page=page)
+    reader.tab = Screen(query)
     await reader.open()
     return reader
 
 
-def number(value: float) -> dict[str, Any]:
-    state = WidgetState()
-    state.double_array_value.data[:] = [value]
-    return {"double_array_value": state.double_array_value}
-
-
-Moves = list[tuple[str, dict[str, Any]]]
+Moves = list[tuple[str, str | float]]  # a number for a slider, a text for what is chosen or typed
 MOVES: dict[str, Moves] = {
-    "n_q": [("n_q", number(5))],
-    "n_k": [("n_k", number(5))],
-    "both sizes alike": [("n_q", number(5)), ("n_k", number(5))],
-    "d_k": [("d_k", number(3))],
-    "d_v": [("d_v", number(3))],
-    "a causal mask": [("mask_0_kind", {"string_value": MASKS["causal"].title})],
-    "a window": [("mask_0_kind", {"string_value": MASKS["window"].title})],
+    "n_q": [("n_q", 5)],
+    "n_k": [("n_k", 5)],
+    "both sizes alike": [("n_q", 5), ("n_k", 5)],
+    "d_k": [("d_k", 3)],
+    "d_v": [("d_v", 3)],
+    "a causal mask": [("mask_0_kind", MASKS["causal"].title)],
+    "a window": [("mask_0_kind", MASKS["window"].title)],
     "a window and back": [
-        ("mask_0_kind", {"string_value": MASKS["window"].title}),
-        ("mask_0_left", number(1)),
-        ("mask_0_kind", {"string_value": MASKS["none"].title}),
+        ("mask_0_kind", MASKS["window"].title),
+        ("mask_0_left", 1),
+        ("mask_0_kind", MASKS["none"].title),
     ],
     "a mask that depends on the size": [
-        ("mask_0_kind", {"string_value": MASKS["causal"].title}),
-        ("n_q", number(6)),
+        ("mask_0_kind", MASKS["causal"].title),
+        ("n_q", 6),
     ],
     "two masks": [
-        ("mask_join", {"string_value": JOINS["and"]}),
-        ("mask_1_kind", {"string_value": MASKS["window"].title}),
+        ("mask_join", JOINS["and"]),
+        ("mask_1_kind", MASKS["window"].title),
     ],
-    "tokens": [("tokens", {"string_value": "one two three"})],
-    "tokens that cannot be": [("tokens", {"string_value": " ".join("abcdefghijklmnopqrstuvwxyz")})],
-    "another example": [("example", {"string_value": next(iter(EXAMPLES.values())).title})],
+    "tokens": [("tokens", "one two three")],
+    "tokens that cannot be": [("tokens", " ".join("abcdefghijklmnopqrstuvwxyz"))],
+    "another example": [("example", next(iter(EXAMPLES.values())).title)],
 }  # fmt: skip
 
 
-async def moved_and_anew(server: Server, page: str, moves: Moves) -> tuple[Reader, Reader, int]:
+async def moved_and_anew(server: Server, page: str, moves: Moves) -> tuple[User, User, int]:
     """A reader who has moved something, one who opens the link that this has made, and runs of the page."""
     reader = await opened(server, page, "example=seed&view=all")
     before = reader.tab.whole
-    for key, state in moves:
-        await reader.move(key, **state)
+    for key, value in moves:
+        move = reader.tab.choose if isinstance(value, str) else reader.tab.slide
+        await reader.run(reader.tab.ask(move(key, value)))
     other = await opened(server, page, reader.tab.board["query"])
     for each in (reader, other):
         await each.close()
