@@ -21,8 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from common import APP, serve, table
 from faults import Place, join
@@ -49,27 +48,37 @@ class Seen:
     edits: int
     longest: float  # seconds until an edit was answered, or for which there was no answer in the end
     foreign: str
+    wrong: list[str] = field(default_factory=list)  # matrices that the core makes otherwise
 
 
 def namespace() -> list[str]:
-    """The command that gives another one a network of its own; empty where none can be made."""
+    """The command that gives another one such a network; empty where none can be made.
+
+    It is tried whole: a machine may let one make a namespace, and not mount a resolver in it.
+    """
     if sys.platform != "linux" or not shutil.which("unshare") or not shutil.which("ip"):
         return []
     for command in (["unshare", "-n", "-m"], ["unshare", "-r", "-n", "-m"]):
-        tried = [*command, "sh", "-c", "ip tuntap add dev nowhere mode tun"]
-        if subprocess.run(tried, capture_output=True).returncode == 0:
-            return command
+        with tempfile.NamedTemporaryFile() as resolver:
+            tried = [*command, "sh", "-ec", NETWORK, "sh", resolver.name, "true"]
+            if subprocess.run(tried, capture_output=True).returncode == 0:
+                return command
     return []
 
 
-def inside(words: list[str], resolver: str) -> int:
+def inside(words: list[str]) -> int:
     """Run a command in a network that swallows packets."""
-    network = [*namespace(), "sh", "-ec", NETWORK, "sh", resolver]
-    return subprocess.run([*network, *words], env={**os.environ, INSIDE: "1"}).returncode
+    with tempfile.NamedTemporaryFile() as resolver:
+        network = [*namespace(), "sh", "-ec", NETWORK, "sh", resolver.name]
+        return subprocess.run([*network, *words], env={**os.environ, INSIDE: "1"}).returncode
 
 
 async def met(name: str, host: str, seconds: float) -> Seen:
-    """A reader who edits, and after a moment a foreign page beside him."""
+    """A reader who edits, and after a moment a foreign page beside him.
+
+    An edit that has been sent is waited for beyond the end, and given up only when it has taken as long as
+    all of it should; what the board shows is compared with the core where every edit was answered.
+    """
     reader, place = User(host, 1, Tally(), think=0.1), Place(host, time.perf_counter() + seconds, 0)
     seen = Seen(name, 0, 0.0, "no answer")
 
@@ -87,14 +96,18 @@ async def met(name: str, host: str, seconds: float) -> Seen:
     beside = asyncio.create_task(foreign())
     while place.goes_on:
         began = time.perf_counter()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(place.until - began):
+        try:
+            async with asyncio.timeout(seconds):
                 await reader.edit()
-                seen.edits += 1
+        except TimeoutError:
+            seen.longest = time.perf_counter() - began
+            break
+        seen.edits += 1
         seen.longest = max(seen.longest, time.perf_counter() - began)
         await asyncio.sleep(0.1)
+    else:
+        seen.wrong = reader.wrong()
     beside.cancel()
-    assert not reader.wrong() or seen.longest > seconds / 2
     return seen
 
 
@@ -109,8 +122,7 @@ def main() -> None:
     if INSIDE not in os.environ:
         if not namespace():
             sys.exit("No network of its own can be made here.")
-        with tempfile.NamedTemporaryFile() as resolver:
-            sys.exit(inside([sys.executable, *sys.argv], resolver.name))
+        sys.exit(inside([sys.executable, *sys.argv]))
     found = []
     with serve(APP) as (host, _):
         found.append(asyncio.run(met("the app", host, asked.seconds)))
@@ -119,8 +131,8 @@ def main() -> None:
     if asked.json:
         print(json.dumps([asdict(seen) for seen in found]))
         return
-    rows = [[s.server, str(s.edits), f"{s.longest:.2f} s", s.foreign] for s in found]
-    table(["server", "edits answered", "longest wait", "the foreign page"], rows)
+    rows = [[s.server, str(s.edits), str(len(s.wrong)), f"{s.longest:.2f} s", s.foreign] for s in found]
+    table(["server", "edits answered", "matrices wrong", "longest wait", "the foreign page"], rows)
 
 
 if __name__ == "__main__":

@@ -90,11 +90,13 @@ def test_on_a_network_that_swallows_packets_only_a_plain_server_stands_still():
     if not swallowed.namespace():
         pytest.skip("no network of its own can be made here")
     words = [sys.executable, swallowed.__file__, "--seconds", "8", "--json"]
-    told = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    ours, plain = json.loads(told)
+    told = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    ours, plain = json.loads(told.stdout)
+    assert ours["wrong"] == plain["wrong"] == []
     assert ours["foreign"] == "refused with 403"
     assert plain["foreign"] == "no answer"
-    assert plain["longest"] > 5 * ours["longest"]
+    assert plain["longest"] > 3 * ours["longest"]
     assert ours["edits"] > plain["edits"]
 
 
