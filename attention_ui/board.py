@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,6 +68,19 @@ class Grid:
     sums_label: str = "row sum"
     notes: Mapping[int, str] = field(default_factory=dict)  # beside a row: {2: "may look nowhere"}
     meaning: str = ""  # one sentence
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The grid as JSON-ready data."""
+        return {name: getattr(self, name) for name in GRID_FIELDS}
+
+    @cached_property
+    def message(self) -> bytes:
+        """The same as bytes, made once for a grid that is drawn again as it was."""
+        return encoded(self.data)
+
+
+GRID_FIELDS = tuple(part.name for part in fields(Grid))
 
 
 @dataclass(frozen=True)
@@ -133,10 +147,14 @@ class Board:
 
     def data(self, key: str) -> dict[str, Any]:
         """The board as JSON-ready data; `key` tells the browser whose operations it keeps."""
+        return {"grids": {name: grid.data for name, grid in self.grids.items()}} | self._around(key)
+
+    def _around(self, key: str) -> dict[str, Any]:
+        """Everything but the grids."""
         selected = self.selected and dict(zip(("grid", "row", "col"), self.selected, strict=True))
-        return vars(self) | {
+        own = {name: value for name, value in vars(self).items() if name != "grids"}
+        return own | {
             "key": key,
-            "grids": {name: vars(grid) for name, grid in self.grids.items()},
             "layout": [[vars(unit) for unit in line] for line in self.layout],
             "toolbar": self.toolbar and vars(self.toolbar),
             "steps": self.steps and vars(self.steps),
@@ -146,7 +164,13 @@ class Board:
 
     def message(self, key: str) -> bytes:
         """The same as bytes: Streamlit forwards them, where it would search and encode a dict twice."""
-        return json.dumps(self.data(key), ensure_ascii=False, separators=(",", ":")).encode()
+        grids = b",".join(b"%b:%b" % (encoded(name), grid.message) for name, grid in self.grids.items())
+        return b'{"grids":{%b},%b' % (grids, encoded(self._around(key))[1:])
+
+
+def encoded(data: object) -> bytes:
+    """Data as JSON, without spaces."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _read(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,32 +13,36 @@ from attention_core.numbers import show, show_table
 from attention_ui import theme
 from attention_ui.board import Grid
 from attention_ui.comparison import difference
-from attention_ui.grids import grid, width_of
+from attention_ui.grids import Kept, grid, width_of
 from attention_ui.scene import Attention
 
 PAIRED = ("mask", "weights", "output")
 SUFFIX = ("a", "b")
 
 
-def grids(a: Attention, b: Attention) -> dict[str, Grid]:
+def grids(a: Attention, b: Attention, kept: Kept | None = None) -> dict[str, Grid]:
     """The grids of the comparison: mask_a, mask_b, …, the changes B − A, and the numbers both start from."""
+    kept = Kept() if kept is None else kept
     found = {}
     for scene, suffix in zip((a, b), SUFFIX, strict=True):
         for name in PAIRED:
-            made = grid(scene, name, title=f"{scene.sheet.titles[name]} {suffix.upper()}")
-            found[f"{name}_{suffix}"] = replace(
-                made,
-                label=((made.name, ""),),
-                reads=[
-                    (f"{source}_{suffix}" if source in PAIRED else source, how) for source, how in made.reads
-                ],
-            )
+            made = grid(scene, name, title=f"{scene.sheet.titles[name]} {suffix.upper()}", kept=kept)
+            here = f"{name}_{suffix}"
+            found[here] = kept.grid(here, (made,), partial(_beside, made, suffix))
     changed = difference(a.trace, b.trace)
     for name, values in (("weights", changed.weights), ("output", changed.output)):
-        found[f"{name}_change"] = _change(found[f"{name}_a"], a.sheet.titles[name], name, values)
+        both = (found[f"{name}_a"], found[f"{name}_b"])
+        make = partial(_change, both[0], a.sheet.titles[name], name, values)
+        found[f"{name}_change"] = kept.grid(f"{name}_change", both, make)
     for name in ("scaled", *MATRICES[a.bench.way]):
-        found[name] = grid(a, name)
+        found[name] = grid(a, name, kept=kept)
     return found
+
+
+def _beside(made: Grid, suffix: str) -> Grid:
+    """A grid that stands beside that of the other mask: it has a title, and reads what is on its own side."""
+    reads = [(f"{source}_{suffix}" if source in PAIRED else source, how) for source, how in made.reads]
+    return replace(made, label=((made.name, ""),), reads=reads)
 
 
 def _change(like: Grid, title: str, name: str, values: NDArray[np.float64]) -> Grid:

@@ -30,6 +30,7 @@ from attention_ui.bench import (
     with_toggle,
 )
 from attention_ui.board import Message, Operation
+from attention_ui.grids import Kept
 from attention_ui.links import NAME
 
 TITLES = PROJECTED.titles  # X, W_Q, …: as the sheet names them
@@ -50,6 +51,7 @@ class Desk:
     board: dict[str, tuple[str, int, int]] = field(
         default_factory=dict
     )  # the matrices on the board: title, rows and columns
+    kept: Kept = field(default_factory=Kept)  # the same, written out
     framed: tuple[Bench, str] | None = None  # what the page around the board was last drawn for
     page: str = ""  # the page that is open
     quick: bool = False  # on it, a shared control runs parts and not the page

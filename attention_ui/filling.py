@@ -77,7 +77,7 @@ def board(desk: Desk) -> None:
         [Unit("scores", left="q", top="k_t", echo=["q"])],
         [unit_after(now, "scores", "weights"), unit_after(now, "weights", "output")],
     ]
-    drawn = {name: grid(now, name) for name in names_in(layout)}
+    drawn = {name: grid(now, name, kept=desk.kept) for name in names_in(layout)}
     words = words_of(desk.bench, desk.bench.n_k)
     drawn |= {name: with_empty_rows(drawn[name], words) for name in ("k", "v")}
     workbench.draw_grids(desk, drawn, layout)

@@ -7,10 +7,9 @@ result, the right factor above it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from math import isclose
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,43 +37,111 @@ def matrices(scene: Scene) -> tuple[str, ...]:
     return tuple(line.name for line in scene.sheet if len(line.axes) == 2)
 
 
-def grid(scene: Scene, name: str, *, editable: bool = True, title: str = "") -> Grid:
+class Kept:
+    """The grids of one session's last board. One that is as it was is not made again.
+
+    Half of the matrices stay as they are when a number changes, and each takes a quarter of a millisecond to
+    be written out. What a board does not ask for is given up with the next.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[Hashable, Grid]] = {}
+        self._now: dict[str, tuple[Hashable, Grid]] = {}
+
+    def grid(self, name: str, source: Hashable, make: Callable[[], Grid]) -> Grid:
+        """The grid of that name, made anew where it does not come from an equal source."""
+        found = self._last.get(name)
+        if found is None or found[0] != source:
+            found = (source, make())
+        self._now[name] = found
+        return found[1]
+
+    def drawn(self) -> None:
+        """All grids of a board have been asked for."""
+        self._last, self._now = self._now, {}
+
+
+def grid(
+    scene: Scene, name: str, *, editable: bool = True, title: str = "", kept: Kept | None = None
+) -> Grid:
     """One matrix of the scene as the board draws it; `title` stands in for its name beside a second mask."""
     line, values = scene.sheet[name], scene.values[name]
     rule = isinstance(line, Given) and line.is_rule
-    numbers = as_matrix(values) if rule else values
-    limit, clipped = _range(scene, name)
     given = editable and name in scene.editable
     drawn = scene.mask is not None and scene.mask.kind == "custom" and scene.mask.second is None
-    switch = editable and rule and drawn
-    weights = role_of(name) == "weights"
-    texts = _texts(numbers.shape, numbers.tobytes(), 1.0 if weights else limit)
-    return Grid(
+    source = _Source(
+        line=line,
         name=title or line.title,
-        label=_label(line),
-        size=f"{values.shape[0]} × {values.shape[1]}",
+        kind="given" if given else "switch" if editable and rule and drawn else "computed",
         dims=" × ".join(_edge(scene, axis) for axis in line.axes),
-        role=role_of(name),
-        kind="given" if given else "switch" if switch else "computed",
         rows=_edge_labels(scene, line.axes[0]),
         cols=_edge_labels(scene, line.axes[1]),
-        row_axis=_axis(line.axes[0]),
-        col_axis=_axis(line.axes[1]),
         first_row=scene.starts.get(line.axes[0], 0) + 1,
         first_col=scene.starts.get(line.axes[1], 0) + 1,
-        cells=texts.cells,
-        exact=[[exact(v) for v in row] for row in numbers.tolist()] if given else None,
-        levels=texts.levels,
-        clipped=[(int(i), int(j)) for i, j in np.argwhere(clipped)] if clipped.any() else [],
-        scale="none" if rule else "weight" if weights else "signed",
-        legend="" if rule else "colour 0 to 1" if weights else f"colour {show(-limit)} to {show(limit)}",
-        width=texts.width,
         reads=_reads(scene, name),
-        sums=[show(total) for total in values.sum(axis=-1)] if weights else None,
-        sums_label="row sum" if not weights or _add_up(texts.cells, values) else ROUNDED,
-        notes={i: NOWHERE for i, row in enumerate(values) if not row.any()} if weights or rule else {},
-        meaning=line.meaning,
+        limit=_limit(scene, name),
+        shape=values.shape,
+        numbers=values.tobytes(),
     )
+    return kept.grid(title or name, source, source.grid) if kept else source.grid()
+
+
+class _Source(NamedTuple):
+    """All that a grid is made of."""
+
+    line: Given | Stage
+    name: str
+    kind: Literal["given", "computed", "switch"]
+    dims: str
+    rows: tuple[str, ...]
+    cols: tuple[str, ...]
+    first_row: int
+    first_col: int
+    reads: tuple[tuple[str, Pattern], ...]
+    limit: float
+    shape: tuple[int, ...]
+    numbers: bytes
+
+    def grid(self) -> Grid:
+        """The grid: texts, colours, and what is said of it."""
+        line = self.line
+        rule = isinstance(line, Given) and line.is_rule
+        weights = role_of(line.name) == "weights"
+        dtype = np.bool_ if rule else np.float64
+        values: NDArray[Any] = np.frombuffer(self.numbers, dtype).reshape(self.shape)
+        numbers = as_matrix(values) if rule else values
+        clipped = () if rule or weights else np.argwhere(np.isfinite(values) & (np.abs(values) > self.limit))
+        cells = show_table(numbers)
+        return Grid(
+            name=self.name,
+            label=_label(line),
+            size=f"{self.shape[0]} × {self.shape[1]}",
+            dims=self.dims,
+            role=role_of(line.name),
+            kind=self.kind,
+            rows=self.rows,
+            cols=self.cols,
+            row_axis=_axis(line.axes[0]),
+            col_axis=_axis(line.axes[1]),
+            first_row=self.first_row,
+            first_col=self.first_col,
+            cells=cells,
+            exact=[[exact(v) for v in row] for row in numbers.tolist()] if self.kind == "given" else None,
+            levels=theme.levels(numbers, 1.0 if weights else self.limit),
+            clipped=[(int(i), int(j)) for i, j in clipped],
+            scale="none" if rule else "weight" if weights else "signed",
+            legend=""
+            if rule
+            else "colour 0 to 1"
+            if weights
+            else f"colour {show(-self.limit)} to {show(self.limit)}",
+            width=width_of(cells),
+            reads=self.reads,
+            sums=[show(total) for total in numbers.sum(axis=-1)] if weights else None,
+            sums_label="row sum" if not weights or _add_up(cells, numbers) else ROUNDED,
+            notes={i: NOWHERE for i, row in enumerate(values) if not row.any()} if weights or rule else {},
+            meaning=line.meaning,
+        )
 
 
 def _add_up(cells: Sequence[Sequence[str]], values: NDArray[np.float64]) -> bool:
@@ -100,27 +167,10 @@ def role_of(name: str) -> str:
     return ROLES.get(base, "plain")
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """What stands in the cells of a matrix, their colours, and how wide they are."""
-
-    cells: list[list[str]]
-    levels: list[list[int | None]]
-    width: int
-
-
-@lru_cache(maxsize=512)
-def _texts(shape: tuple[int, int], numbers: bytes, limit: float) -> _Texts:
-    """Kept from edit to edit: most matrices stay as they are, and each costs about 0.1 ms."""
-    values = np.frombuffer(numbers, dtype=np.float64).reshape(shape)
-    cells = show_table(values)
-    return _Texts(cells, theme.levels(values, limit), width_of(cells))
-
-
-def _reads(scene: Scene, name: str) -> list[tuple[str, Pattern]]:
+def _reads(scene: Scene, name: str) -> tuple[tuple[str, Pattern], ...]:
     """Which cells of which matrices make a cell of this one; single numbers are not drawn."""
-    drawn = matrices(scene)
-    return [(source, pattern) for source, pattern in reads(scene.sheet, name) if source in drawn]
+    sheet = scene.sheet
+    return tuple((source, how) for source, how in reads(sheet, name) if len(sheet[source].axes) == 2)
 
 
 def width_of(cells: Sequence[Sequence[str]]) -> int:
@@ -176,18 +226,11 @@ def names_in(layout: Iterable[Iterable[Unit]]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _range(scene: Scene, name: str) -> tuple[float, NDArray[np.bool_]]:
-    """The limit of a matrix's colours, shared with those it is compared with, and its cells beyond it."""
+def _limit(scene: Scene, name: str) -> float:
+    """The limit of a matrix's colours, worked out once for all that are compared with it."""
     if scene.values[name].dtype == np.bool_:
-        return 1.0, np.zeros(scene.values[name].shape, dtype=bool)
+        return 1.0
     family = next((names for names in scene.compared if name in names), (name,))
-    limit = _limit(scene, family)
-    values = scene.values[name]
-    return limit, np.isfinite(values) & (np.abs(values) > limit) & (role_of(name) != "weights")
-
-
-def _limit(scene: Scene, family: tuple[str, ...]) -> float:
-    """The colour range of matrices that are compared, worked out once for all of them."""
     if family not in scene.limits:
         together = np.concatenate([scene.values[name].ravel() for name in family if name in scene.values])
         scene.limits[family] = theme.colour_range(together)[0]

@@ -112,7 +112,7 @@ def board(desk: Desk) -> None:
         [Unit("k_a", left="x", top="w_k"), Unit("v_a", top="w_v")],
         [Unit("k_b", left="others", top="w_k", echo=["w_k"]), Unit("v_b", top="w_v", echo=["w_v"])],
     ]
-    drawn = {name: grid(now, name) for name in names_in(layout)}
+    drawn = {name: grid(now, name, kept=desk.kept) for name in names_in(layout)}
     for page, number in zip(pool.used, numbers, strict=True):
         words = _words(desk.bench, pool.slots(page))
         slots = (*words, *("",) * (pool.pages.page_size - len(words)))

@@ -8,6 +8,7 @@ is told. tests/test_quicker.py compares every one with Streamlit's own, and fail
 | reading a session's whole state, to look at one key | for each slider, list and text field | 8 % |
 | reading all settings, to tell the browser the theme | six times a run | 4 % |
 | waking the loop that sends messages | twice for each message, 31 in a run of a whole page | 5 % |
+| emptying lists of messages that are empty | for every reader, whenever one of them is sent something | 3 % |
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context
 from typing import Any
 
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.NewSession_pb2 import CustomThemeConfig
 from streamlit.runtime import app_session
 from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.runtime.state.safe_session_state import SafeSessionState
 
 TOGETHER = 0.004
@@ -30,6 +33,7 @@ Call = Callable[..., object]
 
 _all_of_it = SafeSessionState.filtered_state.fget  # type: ignore[attr-defined]
 _write_theme = app_session._populate_theme_msg
+_flush = ForwardMsgQueue.flush
 _themes: dict[str, CustomThemeConfig] = {}
 _waking: list[Waking] = []
 
@@ -39,6 +43,7 @@ def install(loop: asyncio.AbstractEventLoop) -> None:
     replaced: list[tuple[object, str, object]] = [
         (SafeSessionState, "filtered_state", property(State)),
         (app_session, "_populate_theme_msg", write_theme),
+        (ForwardMsgQueue, "flush", flush),
     ]
     # another loop than Python's own wakes up in its own way, and a loop that is debugged checks every call
     if isinstance(loop, asyncio.SelectorEventLoop) and not loop.get_debug():
@@ -80,6 +85,11 @@ def write_theme(message: CustomThemeConfig, section: str = "theme") -> None:
         _themes[section] = CustomThemeConfig()
         _write_theme(_themes[section], section)
     message.MergeFrom(_themes[section])
+
+
+def flush(queue: ForwardMsgQueue) -> list[ForwardMsg]:
+    """The messages that wait for one reader, who then has none."""
+    return _flush(queue) if queue._queue else []
 
 
 class Waking:

@@ -23,7 +23,7 @@ def draw(
     steps: Steps | None = None,
 ) -> None:
     """Draw the matrices of a scene that a layout names."""
-    named = {name: grid(scene, name) for name in names_in(layout)}
+    named = {name: grid(scene, name, kept=desk.kept) for name in names_in(layout)}
     draw_grids(desk, named, layout, toolbar=toolbar, steps=steps)
 
 
@@ -36,6 +36,7 @@ def draw_grids(
     steps: Steps | None = None,
 ) -> None:
     """Draw any grids, with the toolbar of the desk above them."""
+    desk.kept.drawn()
     desk.board = {
         name: (grid.name, len(grid.cells), len(grid.cells[0]) if grid.cells else 0)
         for name, grid in grids.items()

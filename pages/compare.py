@@ -26,7 +26,7 @@ def board(desk: Desk) -> None:
         [Unit("output_a"), Unit("output_b"), Unit("output_change")],
         [Unit("scaled"), *(Unit(name) for name in MATRICES[desk.bench.way])],
     ]
-    workbench.draw_grids(desk, grids(a, b), layout)
+    workbench.draw_grids(desk, grids(a, b, desk.kept), layout)
 
 
 def row_by_row(desk: Desk) -> None:

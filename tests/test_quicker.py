@@ -10,9 +10,11 @@ from functools import partial
 import pytest
 from streamlit import config
 from streamlit.elements.widgets import selectbox, slider, text_widgets
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.NewSession_pb2 import CustomThemeConfig
 from streamlit.runtime import runtime
 from streamlit.runtime.app_session import AppSession
+from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.runtime.state import SessionState
 from streamlit.runtime.state.safe_session_state import SafeSessionState
 
@@ -59,6 +61,18 @@ def test_the_themes_of_this_app_are_not_empty():
     assert told.background_color
 
 
+def test_messages_that_wait_are_taken_once():
+    message, queue = ForwardMsg(), ForwardMsgQueue()
+    message.delta.new_element.text.body = "for a reader"
+    message.metadata.delta_path[:] = [0, 0]
+    assert quicker.flush(queue) == []
+    for _ in range(2):  # the second takes the place of the first, and so once more after they were taken
+        queue.enqueue(message)
+        queue.enqueue(message)
+        assert quicker.flush(queue) == [message]
+    assert quicker.flush(queue) == []
+
+
 def used_in(what: object) -> str:
     return inspect.getsource(what)  # type: ignore[arg-type]
 
@@ -68,6 +82,7 @@ def test_streamlit_still_uses_what_is_replaced():
         assert "get_session_state().filtered_state" in used_in(module)
     assert "_populate_theme_msg(" in used_in(AppSession._create_new_session_message)
     assert "self._call_soon_on_event_loop(" in used_in(AppSession._on_scriptrunner_event)
+    assert "return self._browser_queue.flush()" in used_in(AppSession.flush_browser_queue)
     assert "call_soon_threadsafe(async_objs.need_send_data.set)" in used_in(runtime.Runtime)
 
 
