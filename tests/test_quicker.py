@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 from streamlit import config
+from streamlit.components.v2.bidi_component import main as components
 from streamlit.elements.widgets import selectbox, slider, text_widgets
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.NewSession_pb2 import CustomThemeConfig
@@ -16,6 +17,7 @@ from streamlit.runtime import runtime
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.forward_msg_queue import ForwardMsgQueue
 from streamlit.runtime.state import SessionState
+from streamlit.runtime.state.common import WidgetMetadata
 from streamlit.runtime.state.safe_session_state import SafeSessionState
 
 from attention_ui import quicker
@@ -61,6 +63,33 @@ def test_the_themes_of_this_app_are_not_empty():
     assert told.background_color
 
 
+TOLD = {"ops": {"session": "s", "ops": [[1, "undo"]]}}
+TRIGGERED = [{"event": "drawn", "value": 3}]
+
+
+@pytest.mark.parametrize("value", [TOLD, {}, None, "not a mapping"])
+@pytest.mark.parametrize("triggered", ["absent", None, [], TRIGGERED])
+def test_a_components_state_is_shown_alike(value, triggered):
+    state = SessionState()
+    told = WidgetMetadata(
+        "triggers", lambda given: given, lambda given: given, value_type="json_trigger_value"
+    )
+    state._new_widget_state.set_widget_metadata(told)
+    if triggered != "absent":
+        state._new_widget_state.set_from_value("triggers", triggered)
+    own = quicker._make_presenter("triggers", "board", {"ops"})(value, state)
+    ours = quicker.presenter("triggers", "board", {"ops"})(value, state)
+    assert ours == own
+    tells_triggers = isinstance(value, dict) and triggered is TRIGGERED
+    assert (isinstance(ours, dict) and "drawn" in ours) == tells_triggers
+
+
+def test_what_a_script_does_with_a_components_state_leaves_what_was_told():
+    shown = quicker.presenter("triggers")(TOLD, SessionState())
+    shown["ops"] = None  # type: ignore[index]
+    assert TOLD["ops"]
+
+
 def test_messages_that_wait_are_taken_once():
     message, queue = ForwardMsg(), ForwardMsgQueue()
     message.delta.new_element.text.body = "for a reader"
@@ -78,6 +107,7 @@ def used_in(what: object) -> str:
 
 
 def test_streamlit_still_uses_what_is_replaced():
+    assert "presenter = make_bidi_component_presenter(" in used_in(components)
     for module in (slider, selectbox, text_widgets):
         assert "get_session_state().filtered_state" in used_in(module)
     assert "_populate_theme_msg(" in used_in(AppSession._create_new_session_message)
