@@ -114,7 +114,7 @@ def _by_way(cells: Cells) -> Iterator[tuple[int, dict[tuple[int, int], tuple[int
             yield way, found
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 14)
 def _written(value: float) -> tuple[int, tuple[int, ...]]:
     """How one value is written: a way and its whole numbers."""
     if not math.isfinite(value):
@@ -140,9 +140,8 @@ def _put_block(writer: Writer, way: int, cells: Mapping[tuple[int, int], tuple[i
     whole = len(cells) == rows * columns
     writer.put(whole, 1)
     if not whole:
-        for i in range(rows):
-            for j in range(columns):
-                writer.put((i, j) in cells, 1)
+        every = [(i, j) for i in range(rows) for j in range(columns)]
+        writer.put(int("".join("01"[cell in cells] for cell in every), 2), len(every))
     writer.put(way, 2)
     values = [cells[cell] for cell in sorted(cells)]
     if way == FLOAT:

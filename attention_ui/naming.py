@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -40,8 +41,14 @@ def _listed(items: list[str]) -> str:
 
 def reasons(spec: MaskSpec, i: int, blocked: Places, n_q: int, n_k: int) -> str:
     """Why this mask keeps query i from these keys; keys with the same reason share a clause."""
+    return _reasons(spec, i, tuple(blocked.tolist()), n_q, n_k)
+
+
+@lru_cache(maxsize=4096)
+def _reasons(spec: MaskSpec, i: int, blocked: tuple[int, ...], n_q: int, n_k: int) -> str:
+    """The same, kept: it does not depend on anybody's numbers, and masks are few."""
     keys_of: dict[str, list[int]] = {}
-    for j in blocked.tolist():
+    for j in blocked:
         pattern = re.sub(rf"\bkey {j + 1}\b", "key #", why(spec, i, j, n_q, n_k))
         keys_of.setdefault(pattern, []).append(j)
     return "; ".join(_reason(pattern, keys) for pattern, keys in keys_of.items())
