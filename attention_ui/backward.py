@@ -17,7 +17,7 @@ from attention_ui.choices import Choice, Switch
 from attention_ui.desk import Desk
 from attention_ui.grids import unit_after
 from attention_ui.scene import Scene, worked
-from attention_ui.theme import colour_range
+from attention_ui.theme import colour_limit
 
 OF = Choice(
     "p14.of", "Gradient on the board",
@@ -52,7 +52,7 @@ def scene_of(desk: Desk) -> Scene:
             ("d_masked", "d_scores", "d_scores_t"), (f"d_{name}", "tried"), ("loss_above", "loss_below"),
         ),
     )  # fmt: skip
-    now.limits[("apart",)] = colour_range(now.values["tried"])[0]  # rounding is not to look like a difference
+    now.limits[("apart",)] = colour_limit(now.values["tried"])  # rounding is not to look like a difference
     return now
 
 

@@ -47,8 +47,7 @@ def _beside(made: Grid, suffix: str) -> Grid:
 
 def _change(like: Grid, title: str, name: str, values: NDArray[np.float64]) -> Grid:
     """B − A for one matrix, on a signed scale; a cell reads the same cell of both."""
-    limit, _ = theme.colour_range(values)
-    limit = 1.0 if name == "weights" else limit
+    limit = 1.0 if name == "weights" else theme.colour_limit(values)
     cells = show_table(values)
     return replace(
         like,

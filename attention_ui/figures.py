@@ -24,7 +24,7 @@ from attention_core.sheet import Sheet, reads, work
 from attention_ui import canvas
 from attention_ui.canvas import Plan, Title, plan_for, scale
 from attention_ui.large import large_map
-from attention_ui.theme import SIGNED, STEPS, SURFACES, WEIGHT, ZERO, colour_range, ink, level
+from attention_ui.theme import SIGNED, STEPS, SURFACES, WEIGHT, ZERO, colour_limit, ink, level
 from attention_ui.tokens import isolated, plotly_text
 from attention_ui.words import alt_text, beyond, cost_sentences, large_alt_text
 
@@ -117,7 +117,7 @@ def _maps(sheet: Sheet, values: Values, labels: Labels, theme: str, shared: bool
         elif name == "weights":
             maps.append(_weights(title, values["weights"], values["mask"], hover))
         else:
-            limit = colour_range(both if shared else values[name])[0]
+            limit = colour_limit(both if shared else values[name])
             whose = "one range for both" if shared else "its own range"
             maps.append(_scores(title, values[name], limit, whose, hover))
     return maps

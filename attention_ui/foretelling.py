@@ -22,7 +22,7 @@ from attention_ui.choices import Amount, Choice, Switch
 from attention_ui.desk import Desk
 from attention_ui.grids import unit_after
 from attention_ui.scene import Scene, worked
-from attention_ui.theme import colour_range
+from attention_ui.theme import colour_limit
 from attention_ui.tokens import isolated, literal
 
 START = Choice(
@@ -96,7 +96,7 @@ def scene_of(desk: Desk) -> Scene:
         ),
     )  # fmt: skip
     now.limits.update({(name,): 1.0 for name in ("probabilities", "targets", "error")})
-    now.limits[("taken_off",)] = colour_range(now.values[moved(bench)])[0]
+    now.limits[("taken_off",)] = colour_limit(now.values[moved(bench)])
     return now
 
 

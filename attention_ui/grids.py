@@ -233,7 +233,7 @@ def _limit(scene: Scene, name: str) -> float:
     family = next((names for names in scene.compared if name in names), (name,))
     if family not in scene.limits:
         together = np.concatenate([scene.values[name].ravel() for name in family if name in scene.values])
-        scene.limits[family] = theme.colour_range(together)[0]
+        scene.limits[family] = theme.colour_limit(together)
     return scene.limits[family]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attention_core.numbers import show
 from attention_core.sheet import Sheet
 from attention_ui.canvas import AXIS, LINE, Title, figure, layout, scale, strokes
-from attention_ui.theme import SIGNED, SURFACES, WEIGHT, ZERO, colour_range
+from attention_ui.theme import SIGNED, SURFACES, WEIGHT, ZERO, colour_limit
 from attention_ui.tokens import plotly_text
 from attention_ui.words import beyond
 
@@ -72,7 +72,7 @@ def _size_note(shape: tuple[int, ...], block: int) -> str:
 def _large_scores(
     title: str, array: NDArray[np.float64], size: str, theme: str
 ) -> tuple[Title, dict[str, Any]]:
-    limit = colour_range(array)[0]
+    limit = colour_limit(array)
     notes = (size, f"colour {show(-limit)} to {show(limit)}", *beyond(array, limit))
     return Title(title, "plain", notes), {
         "z": array.astype(np.float32), "zmin": -limit, "zmax": limit, "colorscale": scale(SIGNED[theme]),
@@ -93,7 +93,7 @@ def _large_weights(
 ) -> tuple[Title, dict[str, Any]]:
     """Most weights of a long row are small, so the range ends where all but one in 200 lie within it."""
     within = np.nanquantile(array, 0.995, method="higher") if array.size else 0.0
-    limit = min(colour_range(within)[0], 1.0)
+    limit = min(colour_limit(within), 1.0)
     return Title(title, "weights", (size, f"colour 0 to {show(limit)}", *beyond(array, limit))), {
         "z": array.astype(np.float32), "zmin": 0, "zmax": limit, "colorscale": scale(WEIGHT[theme]),
     }  # fmt: skip

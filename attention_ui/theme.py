@@ -127,21 +127,20 @@ def levels(values: ArrayLike, limit: float) -> list[list[int | None]]:
     ]
 
 
-def colour_range(values: ArrayLike) -> tuple[float, NDArray[np.bool_]]:
-    """The limit of a colour range −limit…limit for these numbers, and which of them lie beyond it.
+def colour_limit(values: ArrayLike) -> float:
+    """The limit of a colour range −limit…limit for these numbers.
 
-    The limit is a round number that takes in every number up to FAR times the typical size (the lower
-    median of what is not 0), so that a single huge number leaves the others readable. Matrices to be
-    compared go in together. Without a number that is not 0, the limit is 1.
+    It is a round number that takes in every number up to FAR times the typical size (the lower median of
+    what is not 0), so that a single huge number leaves the others readable. Matrices to be compared go in
+    together. Without a number that is not 0, the limit is 1.
     """
-    values = np.asarray(values, dtype=np.float64)
-    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    sizes = np.abs(np.asarray(values, dtype=np.float64).ravel())
+    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
     if not sizes.size:
-        return 1.0, np.isposinf(values)
-    typical = np.sort(sizes)[(sizes.size - 1) // 2]
-    limit = _round_up(float(sizes[sizes / FAR <= typical].max()))
-    with np.errstate(invalid="ignore"):
-        return limit, (np.abs(values) > limit) & ~np.isneginf(values)
+        return 1.0
+    sizes.sort()
+    typical = sizes[(sizes.size - 1) // 2]
+    return _round_up(float(sizes[sizes / FAR <= typical][-1]))
 
 
 def _round_up(size: float) -> float:

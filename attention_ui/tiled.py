@@ -108,7 +108,7 @@ def scene_of(desk: Desk) -> Scene:
     )  # fmt: skip
     for family in WIDE:
         largest = max(float(np.abs(now.values[name]).max()) for name in family)
-        now.limits[family] = theme.colour_range([largest])[0]
+        now.limits[family] = theme.colour_limit([largest])
     return now
 
 

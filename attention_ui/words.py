@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attention_core.numbers import show
 from attention_core.sheet import Sheet, cost
-from attention_ui.theme import colour_range
+from attention_ui.theme import colour_limit
 from attention_ui.tokens import isolated
 
 Values = Mapping[str, NDArray[Any]]
@@ -23,9 +23,7 @@ def alt_text(sheet: Sheet, values: Values, labels: Labels, *, shared: bool = Tru
     """What the four heat maps show: sizes, ranges, blocked cells, and where every query looks most."""
     n_q, n_k = values["scores"].shape
     scores = [values["scores"], values["scaled"]]
-    limits = [
-        colour_range(np.concatenate([a.ravel() for a in scores]) if shared else one)[0] for one in scores
-    ]
+    limits = [colour_limit(np.concatenate([a.ravel() for a in scores]) if shared else one) for one in scores]
     lines = [
         f"Four heat maps, {_count(n_q, 'query', 'queries')} down and {_count(n_k, 'key', 'keys')} across."
     ]

@@ -75,6 +75,14 @@ def test_what_a_board_does_not_ask_for_is_given_up():
     assert grid(now, "q", kept=kept) is not before
 
 
+def test_a_number_beyond_the_colours_is_marked_and_none_that_is_not_finite():
+    for huge, marked in ((1e9, [(1, 0)]), (0.5, [])):
+        bench = with_edit(replace(opened(Bench().example), way="qkv"), "q", 1, 0, huge)
+        assert grid(scene(bench), "q").clipped == marked
+    causal = replace(bench, mask=MaskSpec("causal"))
+    assert grid(scene(causal), "masked").clipped == []
+
+
 def test_the_message_of_a_board_is_its_data():
     now, kept = scene(opened(Bench().example)), Kept()
     for _ in range(2):  # the second time from what was kept

@@ -90,7 +90,8 @@ def grid(model: Model, name: str, values: np.ndarray) -> Grid:
     title, role, dims, rows, cols, reads = FACTS[name]
     kind = "given" if name in ("q", "k", "v") else "switch" if name == "allow" else "computed"
     scale = {"allow": "none", "weights": "weight"}.get(name, "signed")
-    limit, clipped = (1.0, values > 1) if scale != "signed" else theme.colour_range(values)
+    limit = 1.0 if scale != "signed" else theme.colour_limit(values)
+    clipped = np.isfinite(values) & (np.abs(values) > limit)
     nowhere = [i for i in range(len(values)) if name == "weights" and not model.allow[i].any()]
     return Grid(
         name=title,
