@@ -61,7 +61,7 @@ async def lifespan(app: object) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def bare_lifespan(_app: object) -> AsyncIterator[None]:
-    """The same with nothing of Streamlit's replaced: for the floor of the benchmarks."""
+    """The same without quicker.py: for the floor of the benchmarks."""
     config.set_option("runner.postScriptGC", False)
     runtime.MESSAGE_FLUSH_INTERVAL_SECS = REST  # type: ignore[attr-defined]  # it is imported there
     gate.most_readers()  # a setting that makes no sense ends the start

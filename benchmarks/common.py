@@ -25,6 +25,7 @@ APP = f"{UVICORN} app:app"
 FORGETFUL = f"{UVICORN} --app-dir benchmarks forgetful_server:app"
 KEPT = 10  # seconds for which the forgetful server keeps the session of a tab that is gone
 FLOOR = f"{UVICORN} --app-dir benchmarks floor_server:app"
+BARE = f"{UVICORN} --app-dir benchmarks bare_server:app"
 PLAIN_FLOOR = (
     "-m streamlit run --server.headless true --server.port {port} --runner.postScriptGC true "
     "benchmarks/floor_app.py"

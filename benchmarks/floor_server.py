@@ -1,4 +1,4 @@
-"""The floor app, served as the real one, on Streamlit as it is: `uvicorn floor_server:app`."""
+"""The floor app, served as the real one but for attention_ui.quicker: `uvicorn floor_server:app`."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
 """A lecture hall on one server: many readers, every answer checked, against the floor app under equal load.
 
-Three servers take turns in one run: the floor app, the app, and the same pages under a plain `streamlit run`
-with its full garbage collection. Each user opens a link of his own and does something every five seconds on
-average. With `--knee`, the number of users is then raised until the 95th of a hundred answers takes a second.
-With `--replicas 2`, floor and app are each two processes behind HAProxy, as deploy/ sets them up.
+Four servers take turns in one run: the floor app on Streamlit as it comes, the floor app served as this one
+is, the app, and the same pages under a plain `streamlit run` with its full garbage collection. Each user
+opens a link of his own and does something every five seconds on average. With `--knee`, the number of users
+is then raised until the 95th of a hundred answers takes a second. With `--replicas 4`, floors and app are
+each four processes behind HAProxy, as deploy/ sets them up for two cores.
 
     python benchmarks/load.py                         200 users for five minutes, on a quiet machine
-    python benchmarks/load.py --replicas 2
+    python benchmarks/load.py --replicas 4
     python benchmarks/load.py --users 10 --seconds 20 --plain-users 10
     python benchmarks/load.py --knee
 """
@@ -25,13 +26,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from common import APP, FLOOR, ROOT, against, late, median, serve, table
+from common import APP, BARE, FLOOR, ROOT, against, late, median, serve, table
 from users import SliderUser, Tally, User
 
 from tests.cluster import Cluster
 
 SETTLE = 0.15  # of the time, at first, that is not counted: pages are opened, modules imported
-LIMIT = 3  # times the floor's p95
+LIMIT = 3  # times the p95 of the floor on Streamlit as it comes
 KNEE = 1.0  # seconds
 MOST_CONNECTIONS = 4000  # deploy/haproxy.cfg
 PLAIN = "from attention_ui import frame\n\nframe.run()\n"
@@ -127,8 +128,8 @@ def loaded(
     return load
 
 
-def row(load: Load, floor: Load | None) -> list[str]:
-    """One line of the table."""
+def row(load: Load, bare: Load | None = None, floor: Load | None = None) -> list[str]:
+    """One line of the table; beside floors that it is compared with, on bare Streamlit and served alike."""
     times = load.tally.all
     done = sum(len(values) for values in load.tally.seconds.values())
     return [
@@ -136,7 +137,8 @@ def row(load: Load, floor: Load | None) -> list[str]:
         str(load.users),
         f"{len(times)}",
         f"{1e3 * median(times):.0f} / {1e3 * late(times):.0f} ms",
-        "1" if floor is None else against(late(times), late(floor.tally.all), LIMIT),
+        against(late(times), late(bare.tally.all), LIMIT) if bare else "",
+        f"{late(times) / late(floor.tally.all):.2f} ×" if floor else "",
         f"{1e3 * late(load.tally.seconds.get('edit', [])):.0f} ms",
         f"{1e3 * load.cpu / max(1, len(times)):.1f} ms",
         f"{load.memory / 1e6 / load.users:.2f} MB",
@@ -148,7 +150,7 @@ def row(load: Load, floor: Load | None) -> list[str]:
 
 
 HEAD = [
-    "server", "users", "changes", "p50 / p95", "p95 against the floor", "p95 of an edit",
+    "server", "users", "changes", "p50 / p95", "p95 against bare", "against served alike", "p95 of an edit",
     "processor a change", "memory a user", "errors", "answers checked", "runs a change", "generator's core",
 ]  # fmt: skip
 
@@ -167,7 +169,7 @@ def knee(seconds: float, think: float, start: int, most: int, replicas: int) -> 
     while users <= most:
         load = loaded(f"{users} users", APP, User, users, seconds, think, replicas)
         loads.append(load)
-        rows.append(row(load, None))
+        rows.append(row(load))
         if late(load.tally.all) <= KNEE and not load.tally.errors:
             good = users
         else:
@@ -183,7 +185,7 @@ def knee(seconds: float, think: float, start: int, most: int, replicas: int) -> 
 
 
 def main() -> None:
-    """Measure floor, app and plain app in turn and print the table."""
+    """Measure the floors, the app and the plain app in turn and print the table."""
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -206,18 +208,20 @@ def main() -> None:
         knee(min(asked.seconds, 60), asked.think, asked.start, asked.most, asked.replicas)
         return
     load = (asked.users, asked.seconds, asked.think, asked.replicas)
-    floor, app = loaded("floor app", FLOOR, SliderUser, *load), loaded("the app", APP, User, *load)
-    loads = [floor, app]
+    bare = loaded("floor app, bare Streamlit", BARE, SliderUser, *load)
+    floor = loaded("floor app, served alike", FLOOR, SliderUser, *load)
+    app = loaded("the app", APP, User, *load)
+    loads = [bare, floor, app]
     if asked.plain_seconds:
         few = asked.plain_users or asked.users
         with plainly_served() as command:
             loads.append(
                 loaded("its pages, plain streamlit run", command, User, few, asked.plain_seconds, asked.think)
             )
-    table(HEAD, [row(load, None if load is floor else floor) for load in loads])
+    table(HEAD, [row(bare), row(floor), *(row(load, bare, floor) for load in loads[2:])])
     told(loads)
-    if len(loads) == 3:
-        ratio = late(loads[2].tally.all) / late(app.tally.all)
+    if asked.plain_seconds:
+        ratio = late(loads[-1].tally.all) / late(app.tally.all)
         print(f"Served plainly, the p95 of the same pages is {ratio:.1f} times that of the app.")
 
 
