@@ -48,7 +48,8 @@ export default function board({ data, parentElement, setStateValue, setTriggerVa
 
 /** Whatever the reader does next finds the address written.
 
-    And what is aimed at a part of this page must not meet a change of page: it would stop the new page's first run. */
+    And what is aimed at a part of this page must not meet a change of page: it would stop the new page's first run.
+    Of the keys on a link only Enter opens it: Tab goes past. */
 function watchReader() {
   if (document.documentElement.hasAttribute("data-reader-watched")) return;
   document.documentElement.setAttribute("data-reader-watched", "");
@@ -56,7 +57,8 @@ function watchReader() {
     const back = event.type === "popstate";
     if (back) unwritten = null; // the address is another page's by now
     else writeAddress();
-    if (back || event.target.closest?.("a[href]")) leaving = performance.now() + LEAVING;
+    const opens = event.type !== "keydown" || event.key === "Enter";
+    if (back || (opens && event.target.closest?.("a[href]"))) leaving = performance.now() + LEAVING;
   };
   for (const name of ["pointerdown", "click", "keydown", "popstate"]) window.addEventListener(name, note, true);
 }

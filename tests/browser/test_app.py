@@ -292,6 +292,29 @@ def test_the_back_button_leaves_the_page_however_much_was_changed(walk):
     assert urlsplit(page.url).path == urlsplit(start).path
 
 
+WATCH_WHAT_IS_SENT = """() => {
+  window.sent = [];
+  const send = WebSocket.prototype.send;
+  WebSocket.prototype.send = function (data) {
+    sent.push(window.late ? "late" : "soon");
+    return send.call(this, data);
+  };
+  const began = (event) => event.key === "Enter" && setTimeout(() => { window.late = true; }, 700);
+  window.addEventListener("keydown", began, true);
+}"""
+
+
+def test_going_past_a_link_by_keyboard_holds_no_edit_back(walk):
+    page = walk(WALK)
+    page.evaluate(WATCH_WHAT_IS_SENT)
+    page.locator("a[href]").last.focus()
+    page.keyboard.press("Tab")
+    enter(page, "X", 1, 1, "9")
+    settled(page)
+    assert page.evaluate("sent[0]") == "soon"
+    assert numbers(in_the_address(page).bench, "x")[0, 0] == 9
+
+
 def test_a_link_opened_on_a_fresh_server_shows_the_same_numbers(serve, visit, walk):
     page = walk(f"{WALK}&n=5")
     enter(page, "X", 5, 1, "sqrt(2)")
