@@ -8,10 +8,13 @@ that nothing is written any more: pages read the desk and draw. `follow` does bo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.state.session_state import WStates
 
 from attention_core.examples import EXAMPLES
 from attention_core.limits import LARGEST_SIDE
@@ -155,11 +158,38 @@ def take_up() -> Desk:
     """
     desk: Desk | None = st.session_state.get("desk")
     if desk is None:
-        desk = Desk(*from_query(st.query_params.to_dict()))
+        desk = Desk(*from_query(st.query_params.to_dict()), told=_told())
         st.session_state["desk"] = desk
     _take_moves(desk)
     take_operations(desk)
     return desk
+
+
+def _told() -> dict[str, Any]:
+    """What the browser has told of its controls, by their ids and not yet read: a new tab tells nothing."""
+    context = get_script_run_ctx()
+    return dict(context.session_state._state._new_widget_state.states) if context else {}
+
+
+def catch_up(desk: Desk) -> bool:
+    """Find what was moved in a tab that has outlived its server; whether another run has to apply it.
+
+    The first word to the new server is a control that was moved. It tells what all of them show, and the link
+    holds everything but that one. Streamlit can read it once the controls have been drawn.
+    """
+    told, desk.told = desk.told, {}
+    if not told:
+        return False
+    context = get_script_run_ctx()
+    assert context is not None
+    state = context.session_state._state
+    keys, values = state._key_id_mapper.id_key_mapping, WStates(told, state._new_widget_state.widget_metadata)
+    for here in told:
+        key = keys.get(here)
+        with suppress(KeyError, TypeError, ValueError, IndexError, AttributeError):  # made by hand
+            if key in desk.shown and values[here] != desk.shown[key]:
+                desk.late[key] = values[here]
+    return bool(desk.late)
 
 
 def follow(desk: Desk) -> Literal["page", "asides", "board"]:
@@ -181,7 +211,8 @@ def follow(desk: Desk) -> Literal["page", "asides", "board"]:
 def _take_moves(desk: Desk) -> None:
     keys = {*desk.shown, *desk.before}
     asked = sorted(key for key in keys if key.startswith(choices.KEY))  # Streamlit keeps no order
-    _move(desk, _held([*(key for key in CONTROLS if key in keys), *asked]))
+    held, desk.late = _held([*(key for key in CONTROLS if key in keys), *asked]) | desk.late, {}
+    _move(desk, held)
 
 
 def _body(desk: Desk) -> tuple[object, ...]:

@@ -61,6 +61,8 @@ class Desk:
     parts: list[str] = field(default_factory=list)  # what follows the board on the page that is open
     passages: dict[str, Callable[[Desk], None]] = field(default_factory=dict)  # what comes together with it
     turn: int = 0  # runs so far: what a later one says replaces what an earlier one said
+    told: dict[str, Any] = field(default_factory=dict)  # by a browser that was here before this session was
+    late: dict[str, Any] = field(default_factory=dict)  # controls that were moved before it was
     shown: dict[str, Any] = field(default_factory=dict)  # what each control was last given
     before: dict[str, list[Any]] = field(default_factory=dict)  # what the browser may still show instead
     refused: dict[str, tuple[str, Any]] = field(

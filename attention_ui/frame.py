@@ -47,6 +47,8 @@ def _draw() -> None:
             live.aside("shared", lambda found: controls.shared(found, lesson.controls, live.mover(found)))
     finally:
         live.desk.reset(token)
+    if controls.catch_up(desk):
+        st.rerun()
 
 
 def lesson(file: str, sources: Sequence[tuple[str, str]] = ()) -> Callable[[live.Draw], None]:

@@ -111,6 +111,12 @@ class User:
     async def open(self) -> None:
         """Connect as a browser does, and wait for the first page."""
         began = time.perf_counter()
+        await self.connect()
+        await self.run(self.tab.ask(path=self.page))
+        self.tally.first.append(time.perf_counter() - began)
+
+    async def connect(self) -> None:
+        """Connect, and say nothing yet."""
         self.socket = await connect(
             f"ws://{self.host}/_stcore/stream",
             subprotocols=["streamlit"],  # type: ignore[list-item]
@@ -119,8 +125,6 @@ class User:
             open_timeout=PATIENCE,
             ping_interval=None,
         )
-        await self.run(self.tab.ask(path=self.page))
-        self.tally.first.append(time.perf_counter() - began)
 
     async def close(self) -> None:
         if self.socket is not None:
