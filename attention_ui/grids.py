@@ -112,6 +112,7 @@ class _Source(NamedTuple):
         numbers = as_matrix(values) if rule else values
         clipped = () if rule or weights else np.argwhere(np.isfinite(values) & (np.abs(values) > self.limit))
         cells = show_table(numbers)
+        shades = "0 to 1" if weights else f"{show(-self.limit)} to {show(self.limit)}"
         return Grid(
             name=self.name,
             label=_label(line),
@@ -130,11 +131,7 @@ class _Source(NamedTuple):
             levels=theme.levels(numbers, 1.0 if weights else self.limit),
             clipped=[(int(i), int(j)) for i, j in clipped],
             scale="none" if rule else "weight" if weights else "signed",
-            legend=""
-            if rule
-            else "colour 0 to 1"
-            if weights
-            else f"colour {show(-self.limit)} to {show(self.limit)}",
+            legend="" if rule else f"colour {shades}",
             width=width_of(cells),
             reads=self.reads,
             sums=[show(total) for total in numbers.sum(axis=-1)] if weights else None,
