@@ -2,7 +2,9 @@
 
 Each page is opened in a real Chromium over a simulated line, once with an empty cache and once more with
 what the browser has kept, in turn with an empty Streamlit page that is served alike. `--through` measures a
-site that is up already, such as a proxy before the app, and leaves the empty page out.
+site that is up already, such as a proxy before the app, and leaves the empty page out. Chromium's simulated
+line stands still for up to a minute now and then, with the answers unread in its sockets: a single time of
+20 s and more on the LAN is that, and goes with another round.
 
     python benchmarks/first_load.py
     python benchmarks/first_load.py --rounds 1 --line LAN
