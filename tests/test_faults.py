@@ -96,7 +96,7 @@ def test_on_a_network_that_swallows_packets_only_a_plain_server_stands_still():
     assert ours["wrong"] == plain["wrong"] == []
     assert ours["foreign"] == "refused with 403"
     assert plain["foreign"] == "no answer"
-    assert plain["longest"] > 3 * ours["longest"]
+    assert plain["longest"] > 5 * ours["longest"]
     assert ours["edits"] > plain["edits"]
 
 
