@@ -130,6 +130,11 @@ def _written(value: float) -> tuple[int, tuple[int, ...]]:
     return FLOAT, (int.from_bytes(struct.pack(">d", value), "big"),)
 
 
+def _box(rows: int, columns: int) -> list[tuple[int, int]]:
+    """Every cell of a box, row by row."""
+    return [(i, j) for i in range(rows) for j in range(columns)]
+
+
 def _put_block(writer: Writer, way: int, cells: Mapping[tuple[int, int], tuple[int, ...]]) -> None:
     rows = 1 + max(i for i, _ in cells)
     columns = 1 + max(j for _, j in cells)
@@ -140,8 +145,8 @@ def _put_block(writer: Writer, way: int, cells: Mapping[tuple[int, int], tuple[i
     whole = len(cells) == rows * columns
     writer.put(whole, 1)
     if not whole:
-        every = [(i, j) for i in range(rows) for j in range(columns)]
-        writer.put(int("".join("01"[cell in cells] for cell in every), 2), len(every))
+        here = ["01"[cell in cells] for cell in _box(rows, columns)]
+        writer.put(int("".join(here), 2), len(here))
     writer.put(way, 2)
     values = [cells[cell] for cell in sorted(cells)]
     if way == FLOAT:
@@ -164,7 +169,7 @@ def _put_block(writer: Writer, way: int, cells: Mapping[tuple[int, int], tuple[i
 
 def _take_block(reader: Reader) -> dict[tuple[int, int], float]:
     rows, columns = reader.take(4) + 1, reader.take(4) + 1
-    every = [(i, j) for i in range(rows) for j in range(columns)]
+    every = _box(rows, columns)
     cells = every if reader.take(1) else [cell for cell in every if reader.take(1)]
     way = reader.take(2)
     if way == FLOAT:

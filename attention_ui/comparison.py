@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attention_core.attention import AttentionTrace
 from attention_core.masks import MaskSpec
 from attention_core.numbers import show
-from attention_ui.naming import Places, named, reasons
+from attention_ui.naming import Places, alike, named, reasons
 from attention_ui.tokens import isolated
 
 Array = NDArray[np.float64]
@@ -179,7 +179,7 @@ def _received(keys: Sequence[str], before: Array, after: Array, kept: Places, am
 def _largest_share(before: Array, after: Array, kept: Places) -> tuple[str, Places, str]:
     """In words how large the largest share is; the keys that have it; the weight of one before and after."""
     parts = np.abs(after - before)[kept]
-    top = kept[_alike(parts, parts.max())]
+    top = kept[alike(parts, parts.max())]
     change = _change(float(before[top[0]]), float(after[top[0]]))
     if kept.size == 1:
         return "all", top, change
@@ -192,7 +192,7 @@ def _largest_share(before: Array, after: Array, kept: Places) -> tuple[str, Plac
 
 def _strongest(keys: Sequence[str], weights: Array, goes: str) -> str:
     """Where the attention of a row goes, for a row that is compared with nothing."""
-    top = np.flatnonzero(_alike(weights, weights.max()))
+    top = np.flatnonzero(alike(weights, weights.max()))
     weight = show(float(weights.max()))
     if top.size > 1:
         whose = f"{named(keys, top)}, {weight} each"
@@ -215,13 +215,8 @@ def _output(before: Array, after: Array) -> str:
     change = f"{show(before[c])} → {show(after[c])}"
     if moved.size == 1:
         return f"Its output: {change}."
-    alone = _alike(moved, moved[c]).sum() == 1
+    alone = alike(moved, moved[c]).sum() == 1
     return f"Its output changes {'most' if alone else 'as much as anywhere'} in column {c + 1}: {change}."
-
-
-def _alike(sizes: Array, largest: float) -> NDArray[np.bool_]:
-    """Which of some finite sizes are the largest but for rounding."""
-    return np.abs(sizes - largest) <= 1e-9 * largest
 
 
 def _part(share: float) -> str:

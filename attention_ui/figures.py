@@ -24,7 +24,7 @@ from attention_core.sheet import Sheet, reads, work
 from attention_ui import canvas
 from attention_ui.canvas import Plan, Title, plan_for, scale
 from attention_ui.large import large_map
-from attention_ui.theme import SIGNED, STEPS, SURFACES, WEIGHT, ZERO, colour_limit, ink, level
+from attention_ui.theme import SIGNED, STEPS, SURFACES, WEIGHT, ZERO, colour_limit, ink, level, lie_beyond
 from attention_ui.tokens import isolated, plotly_text
 from attention_ui.words import alt_text, beyond, cost_sentences, large_alt_text
 
@@ -129,7 +129,7 @@ def _scores(
     below = np.isneginf(array)
     notes = (f"colour {show(-limit)} to {show(limit)}", whose, *beyond(array, limit))
     colours = np.where(below, BLOCKED, np.where(np.isnan(array), NOTHING, level(array, limit) + STEPS))
-    far = (np.abs(array) > limit) & ~below
+    far = lie_beyond(array, limit)
     return _Map(Title(title, "plain", notes), _texts(array), hover, colours, below, far)
 
 

@@ -110,7 +110,7 @@ class _Source(NamedTuple):
         dtype = np.bool_ if rule else np.float64
         values: NDArray[Any] = np.frombuffer(self.numbers, dtype).reshape(self.shape)
         numbers = as_matrix(values) if rule else values
-        clipped = () if rule or weights else np.argwhere(np.isfinite(values) & (np.abs(values) > self.limit))
+        beyond = np.isfinite(values) & theme.lie_beyond(numbers, self.limit)
         cells = show_table(numbers)
         shades = "0 to 1" if weights else f"{show(-self.limit)} to {show(self.limit)}"
         return Grid(
@@ -129,7 +129,7 @@ class _Source(NamedTuple):
             cells=cells,
             exact=[[exact(v) for v in row] for row in numbers.tolist()] if self.kind == "given" else None,
             levels=theme.levels(numbers, 1.0 if weights else self.limit),
-            clipped=[(int(i), int(j)) for i, j in clipped],
+            clipped=[] if rule or weights else [(int(i), int(j)) for i, j in np.argwhere(beyond)],
             scale="none" if rule else "weight" if weights else "signed",
             legend="" if rule else f"colour {shades}",
             width=width_of(cells),

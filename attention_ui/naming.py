@@ -19,6 +19,11 @@ LONGEST_RUN = 3  # neighbouring keys named one by one; more are "5 the to 9 mat"
 _PLURAL = {"lies": "lie", "is": "are", "stands": "stand"}
 
 
+def alike(sizes: NDArray[np.float64], largest: float) -> NDArray[np.bool_]:
+    """Which of some finite sizes are the largest but for rounding."""
+    return np.abs(sizes - largest) <= 1e-9 * largest
+
+
 def named(keys: Sequence[str], places: Places) -> str:
     """Keys by position and token: "3 sat", "1 the and 2 cat", "5 the to 9 mat"."""
     names = {j: f"{j + 1} {isolated(keys[j])}" for j in places.tolist()}

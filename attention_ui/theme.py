@@ -143,6 +143,12 @@ def colour_limit(values: ArrayLike) -> float:
     return _round_up(float(sizes[sizes / FAR <= typical][-1]))
 
 
+def lie_beyond(values: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
+    """Which numbers lie outside −limit…limit; −∞ has no colour and is not counted, NaN is no number."""
+    with np.errstate(invalid="ignore"):
+        return (np.abs(values) > limit) & ~np.isneginf(values)
+
+
 def _round_up(size: float) -> float:
     """The next number of the form 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten."""
     power = 10.0 ** math.floor(math.log10(size)) if size >= 1e-300 else 1e-300

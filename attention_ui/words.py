@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from attention_core.numbers import show
 from attention_core.sheet import Sheet, cost
-from attention_ui.theme import colour_limit
+from attention_ui.naming import alike
+from attention_ui.theme import colour_limit, lie_beyond
 from attention_ui.tokens import isolated
 
 Values = Mapping[str, NDArray[Any]]
@@ -48,8 +49,8 @@ def large_alt_text(sheet: Sheet, values: Values) -> str:
 
 
 def beyond(array: NDArray[np.float64], limit: float) -> tuple[str, ...]:
-    """A note about the numbers outside −limit to limit, if any; −∞ has no colour and is not counted."""
-    count = int(np.sum((np.abs(array) > limit) & ~np.isneginf(array)))
+    """A note about the numbers outside −limit to limit, if any."""
+    count = int(lie_beyond(array, limit).sum())
     return (f"{count} {'number lies' if count == 1 else 'numbers lie'} beyond",) if count else ()
 
 
@@ -96,7 +97,7 @@ def _row(row: NDArray[np.float64], i: int, queries: Sequence[str], keys: Sequenc
     top = float(row.max())
     if top == 0:
         return f"{query} may look nowhere, its row is 0"
-    most = np.flatnonzero(np.isclose(row, top, rtol=1e-9, atol=0.0)).tolist()
+    most = np.flatnonzero(alike(row, top)).tolist()
     if len(most) > 3:
         return f"{query} has its largest weight, {show(top)}, at {len(most)} keys alike"
     return f"{query} looks most at {' and '.join(_at(keys, j) for j in most)}, {show(top)}"

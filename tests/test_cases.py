@@ -17,7 +17,7 @@ CASES = {
     2: ("masked cells", "test_figures test_case_2_blocked_cells_are_hatched_and_say_so",
         "browser/test_board test_masked_and_far_cells_are_marked"),
     3: ("one huge number", "test_figures test_case_3_one_huge_number_leaves_the_others_readable",
-        "test_theme test_one_huge_number_leaves_the_others_readable",
+        "test_theme test_one_huge_number_leaves_the_others_readable_and_is_marked",
         "test_grids test_a_number_beyond_the_colours_is_marked_and_none_that_is_not_finite"),
     4: ("one stated colour range",
         "test_figures test_case_4_scores_before_and_after_scaling_share_one_stated_range"),

@@ -79,26 +79,38 @@ def test_no_number_has_no_level():
     assert theme.levels([[-np.inf, np.nan, 0.5, np.inf]], 1.0) == [[None, None, 5, 10]]
 
 
-def test_one_huge_number_leaves_the_others_readable():
+def test_one_huge_number_leaves_the_others_readable_and_is_marked():
     values = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75], [1e9, 1.0, -2.0], [0.0, 1.0, 0.5]])
-    assert theme.colour_limit(values) == 2.0
+    limit = theme.colour_limit(values)
+    assert limit == 2.0
+    assert np.argwhere(theme.lie_beyond(values, limit)).tolist() == [[2, 0]]
 
 
 def test_a_range_is_a_round_number_that_takes_in_all_ordinary_numbers():
     rng = np.random.default_rng(7)
     values = rng.normal(size=(7, 5)) * 3.3
-    assert np.abs(values).max() <= theme.colour_limit(values) <= 1.5 * np.abs(values).max()
+    limit = theme.colour_limit(values)
+    assert np.abs(values).max() <= limit <= 1.5 * np.abs(values).max()
+    assert not theme.lie_beyond(values, limit).any()
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 3)), np.full((2, 2), -np.inf), np.zeros((0, 3)), [[np.nan]]])
 def test_a_matrix_without_a_number_other_than_zero_has_the_range_one(values):
-    assert theme.colour_limit(values) == 1.0
+    limit = theme.colour_limit(values)
+    assert limit == 1.0
+    assert not theme.lie_beyond(np.asarray(values), limit).any()
+
+
+def test_minus_infinity_is_not_clipped_but_infinity_is():
+    values = np.array([[-np.inf, np.inf, 1.0]])
+    assert theme.lie_beyond(values, theme.colour_limit(values)).tolist() == [[False, True, False]]
 
 
 @given(arrays(np.float64, (7, 5), elements=st.floats(allow_nan=True, allow_infinity=True)))
 def test_any_numbers_have_a_finite_range_and_levels_within_it(values):
     limit = theme.colour_limit(values)
     assert 0 < limit < np.inf
+    assert theme.lie_beyond(values, limit).shape == values.shape
     steps = [step for row in theme.levels(values, limit) for step in row if step is not None]
     assert all(-10 <= step <= 10 for step in steps)
 

@@ -91,7 +91,7 @@ def grid(model: Model, name: str, values: np.ndarray) -> Grid:
     kind = "given" if name in ("q", "k", "v") else "switch" if name == "allow" else "computed"
     scale = {"allow": "none", "weights": "weight"}.get(name, "signed")
     limit = 1.0 if scale != "signed" else theme.colour_limit(values)
-    clipped = np.isfinite(values) & (np.abs(values) > limit)
+    clipped = theme.lie_beyond(values, limit)
     nowhere = [i for i in range(len(values)) if name == "weights" and not model.allow[i].any()]
     return Grid(
         name=title,
