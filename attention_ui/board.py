@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -69,18 +69,10 @@ class Grid:
     notes: Mapping[int, str] = field(default_factory=dict)  # beside a row: {2: "may look nowhere"}
     meaning: str = ""  # one sentence
 
-    @property
-    def data(self) -> dict[str, Any]:
-        """The grid as JSON-ready data."""
-        return {name: getattr(self, name) for name in GRID_FIELDS}
-
     @cached_property
     def message(self) -> bytes:
-        """The same as bytes, made once for a grid that is drawn again as it was."""
-        return encoded(self.data)
-
-
-GRID_FIELDS = tuple(part.name for part in fields(Grid))
+        """What the browser is told, made once for a grid that is drawn again as it was."""
+        return encoded(vars(self))
 
 
 @dataclass(frozen=True)
@@ -145,15 +137,13 @@ class Board:
     passages: Mapping[str, str] = field(default_factory=dict)  # HTML by name: see passages.py
     turn: int = 0  # which run made them
 
-    def data(self, key: str) -> dict[str, Any]:
-        """The board as JSON-ready data; `key` tells the browser whose operations it keeps."""
-        return {"grids": {name: grid.data for name, grid in self.grids.items()}} | self._around(key)
+    def message(self, key: str) -> bytes:
+        """What the browser is told; `key` tells it whose operations it keeps.
 
-    def _around(self, key: str) -> dict[str, Any]:
-        """Everything but the grids."""
+        Bytes, because Streamlit forwards them, where it would search and encode a dict twice.
+        """
         selected = self.selected and dict(zip(("grid", "row", "col"), self.selected, strict=True))
-        own = {name: value for name, value in vars(self).items() if name != "grids"}
-        return own | {
+        rest = vars(self) | {
             "key": key,
             "layout": [[vars(unit) for unit in line] for line in self.layout],
             "toolbar": self.toolbar and vars(self.toolbar),
@@ -161,11 +151,9 @@ class Board:
             "selected": selected,
             "messages": [vars(message) for message in self.messages],
         }
-
-    def message(self, key: str) -> bytes:
-        """The same as bytes: Streamlit forwards them, where it would search and encode a dict twice."""
+        del rest["grids"]
         grids = b",".join(b"%b:%b" % (encoded(name), grid.message) for name, grid in self.grids.items())
-        return b'{"grids":{%b},%b' % (grids, encoded(self._around(key))[1:])
+        return b'{"grids":{%b},%b' % (grids, encoded(rest)[1:])
 
 
 def encoded(data: object) -> bytes:

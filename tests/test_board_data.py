@@ -101,7 +101,7 @@ def small() -> Board:
 
 
 def test_the_data_is_plain_json_and_names_the_board():
-    data = json.loads(json.dumps(small().data("walk")))
+    data = json.loads(small().message("walk"))
     assert data["key"] == "walk"
     assert (data["session"], data["ack"]) == (SESSION, 7)
     assert data["selected"] == {"grid": "q", "row": 0, "col": 1}
@@ -113,7 +113,7 @@ def test_the_data_is_plain_json_and_names_the_board():
 
 
 def test_a_board_without_bar_or_selection_says_so_with_nulls():
-    data = json.loads(json.dumps(Board({}, [], SESSION).data("walk")))
+    data = json.loads(Board({}, [], SESSION).message("walk"))
     assert data["toolbar"] is data["steps"] is data["selected"] is None
 
 

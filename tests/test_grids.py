@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -83,11 +83,16 @@ def test_a_number_beyond_the_colours_is_marked_and_none_that_is_not_finite():
     assert grid(scene(causal), "masked").clipped == []
 
 
-def test_the_message_of_a_board_is_its_data():
+def test_a_kept_grid_is_told_in_whole_every_time():
     now, kept = scene(opened(Bench().example)), Kept()
     for _ in range(2):  # the second time from what was kept
         drawn = {name: grid(now, name, kept=kept) for name in matrices(now)}
         kept.drawn()
-        board = Board(drawn, [], "session", passages={"words": "<p>a “sentence”</p>"})
-        assert json.loads(board.message("key")) == json.loads(json.dumps(board.data("key")))
+        told = json.loads(
+            Board(drawn, [], "session", passages={"words": "<p>a “sentence”</p>"}).message("key")
+        )
+        fresh = {name: grid(now, name) for name in matrices(now)}
+        assert told["grids"] == json.loads(json.dumps({name: asdict(one) for name, one in fresh.items()}))
+        assert (told["session"], told["key"]) == ("session", "key")
+        assert told["passages"] == {"words": "<p>a “sentence”</p>"}
     assert json.loads(Board({}, [], "session").message("key"))["grids"] == {}
