@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
+from hypothesis import settings
 from streamlit.components.v2 import manifest_scanner
 
 # AppTest looks through every installed package for components each time that a page is opened: 0.3 s, and
 # they do not change while tests run.
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
+
+# a busy machine is no fault: how long an example takes is not tested
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_ui import bits
@@ -23,7 +23,6 @@ cells = st.dictionaries(
 )
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(st.dictionaries(st.sampled_from(NAMES), cells))
 def test_every_number_comes_back_to_the_last_digit(matrices):
     assert bits.unpack(bits.pack(matrices, NAMES), NAMES) == matrices
@@ -33,7 +32,6 @@ def test_no_edits_need_no_letters():
     assert bits.pack({}, NAMES) == "" and bits.unpack("", NAMES) == {}
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(st.dictionaries(st.sampled_from(NAMES), cells, min_size=1), st.data())
 def test_a_changed_or_shortened_code_is_refused(matrices, data):
     code = bits.pack(matrices, NAMES)

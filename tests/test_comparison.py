@@ -166,7 +166,7 @@ def test_every_pair_of_masks_has_a_sentence_a_row(spec_a, spec_b, shape):
         assert ("nothing changes" in row) == np.array_equal(a.mask[i], b.mask[i])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(drawings(3, 5), drawings(3, 5), st.integers(0, 99))
 def test_what_is_stated_is_what_the_numbers_say(spec_a, spec_b, seed):
     a, b = traces(spec_a, spec_b, 3, 5, seed=seed)
@@ -189,7 +189,7 @@ def test_what_is_stated_is_what_the_numbers_say(spec_a, spec_b, seed):
             assert abs(b.output[i, c] - a.output[i, c]) == np.abs(b.output[i] - a.output[i]).max()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(drawings(3, 5), drawings(3, 5), st.integers(0, 99))
 def test_most_means_more_than_half(spec_a, spec_b, seed):
     a, b = traces(spec_a, spec_b, 3, 5, seed=seed)

@@ -94,7 +94,7 @@ def test_a_step_with_a_cache_works_on_one_row_and_reads_all_keys_and_values():
     assert read == cache + q + table
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 40), SIZES, SIZES, SIZES, SIZES, SIZES)
 def test_all_steps_of_a_text_together_take_its_products_and_the_lower_triangle_of_its_table(
     n, d_model, groups, shared, d_head, batch

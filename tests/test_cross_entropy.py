@@ -147,7 +147,7 @@ def test_a_class_ruled_out_costs_nothing_until_it_is_the_target() -> None:
     np.testing.assert_allclose(cross_entropy_grad(logits, [0])[0].sum(), 0, atol=1e-16)
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 @given(
     logits=arrays.arrays(np.float64, (4, 3), elements=st.floats(-700, 700, allow_subnormal=False)),
     targets=arrays.arrays(np.int64, (4,), elements=st.integers(0, 2)),

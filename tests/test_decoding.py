@@ -33,7 +33,7 @@ def in_chunks(q: Any, k: Any, v: Any, chunks: list[int], **chosen: Any) -> list[
     return found
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=7), st.none() | st.integers(0, 4))
 def test_token_by_token_comes_out_what_one_pass_gives(chunks: list[int], left: int | None) -> None:
     n = sum(chunks)

@@ -157,7 +157,7 @@ def test_very_large_scores_leave_finite_gradients() -> None:
     assert all(np.isfinite(gradient).all() for gradient in (got.d_q, got.d_k, got.d_v))
 
 
-@steps(derandomize=True, deadline=None, max_examples=60)
+@steps(derandomize=True, max_examples=60)
 @given(
     q=arrays.arrays(np.float64, (3, 2), elements=st.floats(-5, 5, allow_subnormal=False)),
     k=arrays.arrays(np.float64, (4, 2), elements=st.floats(-5, 5, allow_subnormal=False)),

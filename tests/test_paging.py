@@ -134,7 +134,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(ACTIONS, st.integers(1, 5), st.integers(1, 12))
 def test_what_is_read_back_is_always_what_plain_lists_would_hold(actions, page_size, n_pages):
     cache = paged_cache(n_pages, page_size, D_K, D_V)

@@ -67,7 +67,7 @@ def test_unknown_moves_and_a_pool_that_is_too_small_are_refused():
         pool(n_pages=1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.text("abcx", max_size=16), st.integers(1, 8), st.integers(1, 5), st.integers(10, 24))
 def test_every_sequence_reads_back_what_it_has_written(moves, prompt, page_size, n_pages):
     made = pool(moves, prompt=prompt, page_size=page_size, n_pages=n_pages)

@@ -41,7 +41,7 @@ def by_hand(logits: list[float], temperature: float, top_k: int | None, top_p: f
     return [shares[place] / total if place in ranked else 0.0 for place in range(len(logits))]
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, max_examples=200)
 @given(
     arrays.arrays(np.float64, (6,), elements=st.sampled_from([-3, -1, -0.5, 0, 0.25, 1, 2])),
     st.floats(0.2, 5),

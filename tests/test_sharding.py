@@ -89,7 +89,7 @@ def test_merging_two_parts_is_attention_to_the_keys_of_both():
     np.testing.assert_allclose(lse, whole.lse, **EXACT)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(1, 9), st.integers(1, 6), st.floats(0.1, 300))
 def test_the_order_of_merging_and_the_sizes_of_the_parts_change_nothing(seed, n, parts, spread):
     rng = np.random.default_rng(seed)

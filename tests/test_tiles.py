@@ -156,7 +156,7 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, max_examples=150)
 @given(tables(), st.integers(1, 4), st.integers(1, 4))
 def test_how_it_is_cut_makes_no_difference(table: dict[str, Any], block_q: int, block_k: int) -> None:
     output, lse = flash_attention(**table, block_q=block_q, block_k=block_k)
