@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,20 +19,13 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from common import APP, Server  # noqa: E402
+from common import Server  # noqa: E402
 from tab import Tab  # noqa: E402
 from users import Tally, User  # noqa: E402
 
 from attention_core.masks import MASKS, MaskSpec  # noqa: E402
 
 pytestmark = pytest.mark.server
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    started = Server(APP)
-    yield started
-    started.stop()
 
 
 @dataclass

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from common import APP, Server  # noqa: E402
+from common import Server  # noqa: E402
 from tab import Tab  # noqa: E402
 from users import Tally, User  # noqa: E402
 
@@ -34,13 +33,6 @@ pytestmark = pytest.mark.server
 QUICK = {lesson.slug: lesson.controls for lesson in LESSONS if lesson.quick}
 OF_A_TAB = ("session", "ack", "turn", "query", "then", "key", "messages", "toolbar", "passages")
 CONTROLS = ("slider", "selectbox", "text_input", "radio", "button_group")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    started = Server(APP)
-    yield started
-    started.stop()
 
 
 @dataclass
