@@ -27,6 +27,10 @@ class Allowance:
         self.left = max(-LONGEST_WAIT, self.left - EVERY * (1 + size / PIECE))
         return self.left < 0
 
+    def told(self, size: int) -> None:
+        """A message of that many bytes brought more, for which no run of its own is needed."""
+        self.left = max(-LONGEST_WAIT, self.left - EVERY * size / PIECE)
+
     def missing(self, now: float) -> float:
         """How many seconds it has to wait."""
         self._settle(now)

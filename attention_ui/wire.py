@@ -12,7 +12,10 @@ from typing import Any
 
 from starlette.types import Message, Receive
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.WidgetStates_pb2 import WidgetStates
+from streamlit.runtime.scriptrunner_utils.script_requests import _coalesce_widget_states
 
 from attention_core.limits import (
     DEEPEST_MESSAGE,
@@ -65,6 +68,23 @@ class Wire:
                 self.waiting.append(await self._come())
         done.cancel()
 
+    def gathered(self, message: Message) -> tuple[Message, int]:
+        """A message that has had to wait, together with what came after it and the same run answers.
+
+        Of a slider that was drawn, it tells the last place. Also returns the bytes of what was taken along.
+        """
+        asked, size = BackMsg.FromString(message["bytes"]), 0
+        while self.waiting and not (self.gone or self.is_flooded or closing(self.waiting[0])):
+            data = self.waiting[0]["bytes"]
+            later = BackMsg.FromString(data)
+            if not later.rerun_script.is_auto_rerun:  # the page's own clock, which strikes again
+                if not _in_one_run(asked.rerun_script, later.rerun_script):
+                    break
+                asked = _in_one(asked, later)
+            self.waiting.popleft()
+            size += len(data)
+        return {**message, "bytes": asked.SerializeToString()}, size
+
     def hang_up(self) -> None:
         """Wait for nothing any more: whoever waits is told that the browser is gone."""
         self.gone = True
@@ -98,6 +118,23 @@ def is_last(data: bytes) -> bool:
     told = ForwardMsg.FromString(data)
     early = told.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
     return told.WhichOneof("type") == "script_finished" and not early
+
+
+def _in_one_run(asked: ClientState, later: ClientState) -> bool:
+    """Whether the run that is asked for later also answers what was asked before."""
+    known = asked.page_script_hash and asked.page_script_hash == later.page_script_hash
+    goes_back = asked.is_history_navigation or later.is_history_navigation
+    return bool(known) and not goes_back and later.fragment_id in ("", asked.fragment_id)
+
+
+def _in_one(asked: BackMsg, later: BackMsg) -> BackMsg:
+    """What is told later holds, as where Streamlit is asked for two runs while one is on.
+
+    A browser tells only once that a button was pressed.
+    """
+    told = _coalesce_widget_states(asked.rerun_script.widget_states, later.rerun_script.widget_states)
+    later.rerun_script.widget_states.CopyFrom(told or WidgetStates())
+    return later
 
 
 def closing(message: Message) -> int:

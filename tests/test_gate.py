@@ -346,6 +346,73 @@ def test_without_time_in_hand_a_run_is_not_cut_short_and_the_pages_clock_is_left
     assert asyncio.run(story()) == ["long", "over", "next"]
 
 
+def move(
+    place: float = 0, pressed: str = "", page: str = "page", part: str = "controls", **more: bool
+) -> bytes:
+    """A browser's request after a slider was moved, or a button pressed beside it."""
+    message = BackMsg()
+    asked = message.rerun_script
+    asked.page_script_hash, asked.fragment_id, asked.query_string = page, part, f"n={place:g}"
+    told = WidgetState(id="n")
+    told.double_array_value.data.append(place)
+    asked.widget_states.widgets.append(told)
+    if pressed:
+        asked.widget_states.widgets.append(WidgetState(id=pressed, trigger_value=True))
+    for name, holds in more.items():
+        setattr(asked, name, holds)
+    return bytes(message.SerializeToString())
+
+
+def let_through(*messages: bytes) -> list[tuple[str, float, set[str]]]:
+    """What the app is told of messages of which the first has to wait: part, slider and pressed buttons."""
+    told: list[tuple[str, float, set[str]]] = []
+
+    async def app(scope: dict, receive, send) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (message := await receive())["type"] == "websocket.receive":
+            asked = BackMsg.FromString(message["bytes"]).rerun_script
+            widgets = asked.widget_states.widgets
+            (place,) = [each.double_array_value.data[0] for each in widgets if each.id == "n"]
+            told.append((asked.fragment_id, place, {each.id for each in widgets if each.trigger_value}))
+            await send({"type": "websocket.send", "bytes": finished()})
+
+    async def story() -> None:
+        browser = Browser(Gate(app))
+        await browser.hear()
+        browser.say(move(-1, part=""))
+        await browser.hear()
+        next(iter(browser.gate.readers)).allowance.left = -0.2
+        for message in messages:
+            browser.say(message)
+        async with asyncio.timeout(10):
+            while told[-1][1] != 9:
+                await browser.hear()
+        await browser.leave()
+
+    asyncio.run(story())
+    return told[1:]
+
+
+def test_a_slider_that_was_drawn_over_ten_places_while_it_had_to_wait_is_one_run() -> None:
+    assert let_through(*map(move, range(10))) == [("controls", 9, set())]
+
+
+def test_what_has_to_wait_loses_no_button_and_no_other_part_or_page() -> None:
+    assert let_through(move(1, "reset"), move(2, "new"), move(9)) == [("controls", 9, {"reset", "new"})]
+    parts = [move(1), move(2), move(3, part="board"), move(9, part="board")]
+    assert let_through(*parts) == [("controls", 2, set()), ("board", 9, set())]
+    assert let_through(move(1, "reset"), move(9, part="")) == [
+        ("", 9, {"reset"})
+    ]  # a whole page has all parts
+    assert let_through(move(1, part=""), move(9)) == [("", 1, set()), ("controls", 9, set())]
+    assert let_through(move(1), move(9, page="other")) == [("controls", 1, set()), ("controls", 9, set())]
+    back = move(9, part="", is_history_navigation=True)
+    assert let_through(move(1), back) == [("controls", 1, set()), ("", 9, set())]
+    clock = move(5, part="clock", is_auto_rerun=True)
+    assert let_through(move(1), clock, move(9)) == [("controls", 9, set())]
+
+
 def test_whoever_goes_away_takes_along_what_was_still_waiting() -> None:
     async def story(messages: int, leaves: bool) -> tuple[list[str], dict]:
         told: list[str] = []
@@ -391,9 +458,9 @@ def test_a_run_that_never_begins_holds_nobody_back(monkeypatch: pytest.MonkeyPat
     async def talk() -> float:
         nonlocal now
         visit = Visit(Gate(silence), nothing, nothing)
-        await visit._taken(request())
+        await visit._taken(bytes_of(request()))
         now = 20.0  # nothing was told of that run: the server does not know the part it was meant for
-        await visit._taken(request())
+        await visit._taken(bytes_of(request()))
         return visit.allowance.left
 
     assert asyncio.run(talk()) > 0
