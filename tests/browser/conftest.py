@@ -3,6 +3,7 @@
 `serve(script)` starts `streamlit run` on a free port, once for each script; its `log()` is what it printed.
 `visit(url)` opens a page of its own session and hands back a `Visit`. When the test ends, every visit must
 have had no error in the page or its console and no request to another host.
+`until(page, holds)` waits for what has to come about, and `settled(page)` until nothing more is to come.
 `axe(visit)` lists the accessibility faults on the page, as axe-core from npm finds them.
 """
 
@@ -20,8 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 import pytest
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
@@ -111,11 +115,34 @@ class Visit:
     host: str
     errors: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
+    asked: int = 0  # runs, by this page
+    waits: bool = False  # for the end of one of them
 
     def watch(self) -> None:
+        VISITS[self.page] = self
+        self.page.on("websocket", self._connected)
         self.page.on("console", self._said)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("request", lambda request: self._asked(request.url))
+
+    def _connected(self, socket: Any) -> None:
+        socket.on("framesent", self._told)
+        socket.on("framereceived", self._heard)
+        socket.on("close", lambda _: self._over())
+
+    def _told(self, data: bytes) -> None:
+        if BackMsg.FromString(data).WhichOneof("type") == "rerun_script":
+            self.asked += 1
+            self.waits = True
+
+    def _heard(self, data: bytes) -> None:
+        told = ForwardMsg.FromString(data)
+        early = told.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
+        if told.WhichOneof("type") == "script_finished" and not early:
+            self._over()
+
+    def _over(self) -> None:
+        self.waits = False
 
     def _said(self, said: Any) -> None:
         """Streamlit looks for its own root below every path of a link: that 404 is no fault of ours."""
@@ -126,6 +153,32 @@ class Visit:
         address = urlsplit(url)
         if address.scheme in ("http", "https", "ws", "wss") and address.hostname != self.host:
             self.foreign.append(url)
+
+
+VISITS: WeakKeyDictionary[Any, Visit] = WeakKeyDictionary()
+IDLE = """() => {
+  const roots = [...document.querySelectorAll('*')].map(e => e.shadowRoot).filter(Boolean);
+  return !document.querySelector('[data-testid=stStatusWidget]')
+    && document.querySelector('.stApp')?.dataset.testScriptState !== 'running'
+    && !roots.some(root => root.querySelector('[data-pending], [data-waiting]'));
+}"""
+
+
+def until(page: Any, holds: Callable[[], object], message: str = "it never came about") -> None:
+    """Wait until something holds; what stands on the page may change while it is read."""
+    for _ in range(PATIENCE // 50):
+        if holds():
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(message)
+
+
+def settled(page: Any) -> None:
+    """Wait until the server has answered everything that the page asked for, and the page shows it."""
+    for _ in range(3):
+        page.wait_for_timeout(120)
+        until(page, lambda: not VISITS[page].waits, "a run was asked for and has not ended")
+        page.wait_for_function(IDLE)
 
 
 def free_port() -> int:

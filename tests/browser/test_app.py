@@ -17,6 +17,8 @@ from attention_ui.bench import numbers
 from attention_ui.links import from_query
 from attention_ui.scene import Scene, scene
 
+from .conftest import settled, until
+
 APP = Path(__file__).parents[2] / "app.py"
 GIVEN = ("X", "W_Q", "W_K", "W_V")
 WALK = "walkthrough?view=all"
@@ -33,21 +35,6 @@ def walk(serve: Callable[..., Any], visit: Callable[..., Any]) -> Callable[..., 
         return page
 
     return open_page
-
-
-PENDING = """() => {
-  const roots = [...document.querySelectorAll('*')].map(e => e.shadowRoot).filter(Boolean);
-  return !document.querySelector('[data-testid=stStatusWidget]')
-    && document.querySelector('.stApp')?.dataset.testScriptState !== 'running'
-    && !roots.some(root => root.querySelector('[data-pending], [data-waiting]'));
-}"""
-
-
-def settled(page: Any) -> None:
-    """Wait until nothing runs and the server has answered everything that was entered."""
-    for _ in range(3):
-        page.wait_for_timeout(120)
-        page.wait_for_function(PENDING)
 
 
 def cell(page: Any, grid: str, row: int, column: int) -> Any:
@@ -414,7 +401,7 @@ def test_every_example_comes_whole_whatever_was_chosen_before(walk):
         chooser = page.get_by_role("combobox", name="Example", exact=True)
         chooser.click()
         page.get_by_role("option", name=EXAMPLES[name].title, exact=True).click()
-        page.wait_for_timeout(700)
+        until(page, lambda name=name: in_the_address(page).bench.example == name, name)
         settled(page)
         bench, want = in_the_address(page).bench, opened(name)
         sizes = ("example", "way", "n_q", "n_k", "d_model", "d_k", "d_v", "mask")

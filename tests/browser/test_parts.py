@@ -9,7 +9,8 @@ import pytest
 
 from attention_ui.lessons import LESSONS
 
-from .test_app import APP, settled
+from .conftest import settled
+from .test_app import APP
 
 PARTS = [lesson.slug for lesson in LESSONS if lesson.part]
 each_part = pytest.mark.parametrize("slug", PARTS)

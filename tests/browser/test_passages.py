@@ -8,7 +8,8 @@ import pytest
 
 from attention_core.numbers import show
 
-from .test_app import APP, cell, enter, follow, in_the_address, settled, walk  # noqa: F401
+from .conftest import settled, until
+from .test_app import APP, cell, enter, follow, in_the_address, walk  # noqa: F401
 
 PART = "part_02_matching?way=qkv&p2.guess=show&cell=scores.1.1"
 TELL = """([session, turn, html]) => {
@@ -25,6 +26,11 @@ def page(walk: Any) -> Any:  # noqa: F811
 
 def answer(page: Any) -> Any:
     return page.locator(".st-key-passage-answer .passage")
+
+
+def said(page: Any) -> str:
+    """The words of the answer; none while another page takes their place."""
+    return "".join(answer(page).all_inner_texts())
 
 
 def test_words_and_arithmetic_follow_an_edit_in_one_answer(page):
@@ -73,12 +79,10 @@ def test_words_are_those_of_the_page_that_is_open(page):
     first = answer(page).inner_text()
     follow(page, "Softmax, causal masks")
     page.wait_for_url("**/part_04_softmax**")
-    settled(page)
-    assert answer(page).inner_text() != first
+    until(page, lambda: said(page) not in ("", first))
     page.go_back()
     page.wait_for_url("**/part_02_matching**")
-    settled(page)
-    assert answer(page).inner_text() == first
+    until(page, lambda: said(page) == first)
 
 
 def test_only_what_differs_is_touched(page):

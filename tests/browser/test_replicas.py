@@ -11,7 +11,8 @@ import pytest
 from attention_ui.bench import numbers
 from tests.cluster import Cluster, missing
 
-from .test_app import enter, expect_shown, in_the_address, settled, shown
+from .conftest import settled
+from .test_app import enter, expect_shown, in_the_address, shown
 
 
 @pytest.mark.server

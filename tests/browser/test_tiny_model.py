@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .conftest import settled, until
+
 APP = Path(__file__).parents[2] / "app.py"
 PAGE = "part_11_learning"
 
@@ -16,15 +18,6 @@ def steps(page: Any) -> int:
     told = re.search(r"Step ([\d,]+) of", page.locator("[data-testid=stProgress]").inner_text())
     assert told is not None
     return int(told.group(1).replace(",", ""))
-
-
-def until(page: Any, holds: Callable[[], bool]) -> None:
-    """Wait until something holds. The page's own rules keep Playwright from asking inside it."""
-    for _ in range(300):
-        if holds():
-            return
-        page.wait_for_timeout(100)
-    raise AssertionError("it did not come about")
 
 
 def button(page: Any, name: str) -> Any:
@@ -42,12 +35,13 @@ def test_it_learns_by_itself_while_a_cell_is_edited_and_stops_and_goes_on(
     page.keyboard.type("0.25")
     page.keyboard.press("Enter")
     until(page, lambda: "m2=" in page.url)
-    assert cell.inner_text().startswith("0.25")
+    until(page, lambda: cell.inner_text().startswith("0.25"))
     first = steps(page)
     until(page, lambda: steps(page) > first)
-    assert page.locator(".maps table").count() == 4
+    until(page, lambda: page.locator(".maps table").count() == 4)
     button(page, "Stop").click()
     page.get_by_text("it writes:").wait_for()
+    settled(page)
     stopped = steps(page)
     page.wait_for_timeout(1500)
     assert steps(page) == stopped
