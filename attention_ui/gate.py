@@ -32,6 +32,7 @@ from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
 
 from attention_core.limits import LONGEST_RUN, MOST_READERS, MOST_SILENT
 from attention_ui.allowance import Allowance
@@ -145,6 +146,7 @@ class Visit:
     opened: bool = False
     spoken: bool = False
     has_page: bool = False  # a run of the whole page was asked for
+    page: str = ""  # of which one last, as far as the browser tells
     closed: bool = False
     sent_away: bool = False
     unanswered: float | None = None  # since when a run is asked for of which nothing has been told
@@ -168,7 +170,7 @@ class Visit:
             if not self.spoken and not self.gate.spoke(self):
                 return await self._closed(LATER)
             self.spoken = True
-            taken = await self._taken(self._of_the_whole_page(message))
+            taken = await self._taken(message)
             if self.wire.is_flooded:
                 return await self._closed(NOT_ALLOWED)
             if self.wire.gone:
@@ -176,24 +178,31 @@ class Visit:
             if taken is not None:
                 return taken
 
-    def _of_the_whole_page(self, message: Message) -> Message:
-        """The first run that is asked for by a connection is one of the whole page.
+    def _of_the_whole_page(self, run: ClientState) -> bool:
+        """Have a run be one of a whole page where a part of it would not do; whether it was changed.
 
-        A tab whose server was started anew goes on where it was: it asks for a part of its page, which this
-        server has not drawn, and Streamlit would leave that unanswered.
+        The first of a connection: a tab whose server was started anew goes on where it was and asks for a
+        part of its page, which this server has not drawn. Streamlit would leave that unanswered.
+
+        And one for a part of the page that a reader is just leaving: what he entered there came after he had
+        asked for the next page, which is still being made. Streamlit would go back for it.
         """
-        if self.has_page:
-            return message
-        asked = BackMsg.FromString(message["bytes"])
-        if asked.WhichOneof("type") != "rerun_script":
-            return message
-        self.has_page = True
-        asked.rerun_script.ClearField("fragment_id")
-        return {**message, "bytes": asked.SerializeToString()}
+        leaves = bool(self.page) and bool(run.fragment_id) and run.page_script_hash != self.page
+        if leaves:
+            run.page_script_hash = self.page
+        first, self.has_page = not self.has_page, True
+        if leaves or first:
+            run.ClearField("fragment_id")
+        if not run.fragment_id:
+            self.page = run.page_script_hash
+        return leaves or first
 
     async def _taken(self, message: Message) -> Message | None:
         """What is handed on: the message, after a while where there is no time in hand, or nothing."""
         asked = BackMsg.FromString(message["bytes"])
+        runs = asked.WhichOneof("type") == "rerun_script"
+        if runs and self._of_the_whole_page(asked.rerun_script):
+            message = {**message, "bytes": asked.SerializeToString()}
         self._give_up()
         if self.allowance.asked(time.monotonic(), len(message["bytes"])):
             if asked.rerun_script.is_auto_rerun:
@@ -201,7 +210,7 @@ class Visit:
             await self.wire.listen(self._time_in_hand())
             message, more = self.wire.gathered(message)
             self.allowance.told(more)
-        if asked.WhichOneof("type") == "rerun_script":
+        if runs:
             self.unanswered = time.monotonic()
             self.allowance.begins(self.unanswered)
             self.idle.clear()

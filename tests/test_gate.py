@@ -266,6 +266,26 @@ def test_the_first_run_of_a_connection_is_one_of_the_whole_page() -> None:
     assert {run.query_string for run in runs} == {"dk=3"}
 
 
+def test_what_is_entered_on_a_page_that_a_reader_is_leaving_does_not_bring_him_back() -> None:
+    """The browser shows the old page until the next one begins to come, and names it in what it asks for."""
+    visit = Visit(Gate(silence), None, None)
+
+    def handed_on(message: bytes) -> tuple[str, str]:
+        asked = BackMsg.FromString(message).rerun_script
+        visit._of_the_whole_page(asked)
+        return asked.page_script_hash, asked.fragment_id
+
+    opening = move(1, page="", part="")  # by a link: which page it leads to, the server says
+    assert handed_on(opening) == ("", "")
+    assert handed_on(move(2, page="home")) == ("home", "controls")
+    assert handed_on(move(2, page="steps", part="")) == ("steps", "")
+    assert handed_on(move(3, page="home")) == ("steps", "")
+    assert handed_on(move(4, page="steps")) == ("steps", "controls")
+    assert handed_on(move(4, page="home", part="", is_history_navigation=True)) == ("home", "")
+    assert handed_on(move(5, page="steps")) == ("home", "")
+    assert handed_on(move(6, page="home")) == ("home", "controls")
+
+
 def test_a_run_is_over_when_it_has_finished_or_failed_and_not_when_the_next_has_come() -> None:
     assert is_last(finished()) and is_last(finished(ForwardMsg.FINISHED_WITH_COMPILE_ERROR))
     assert is_last(finished(ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY))
@@ -406,7 +426,7 @@ def test_what_has_to_wait_loses_no_button_and_no_other_part_or_page() -> None:
         ("", 9, {"reset"})
     ]  # a whole page has all parts
     assert let_through(move(1, part=""), move(9)) == [("", 1, set()), ("controls", 9, set())]
-    assert let_through(move(1), move(9, page="other")) == [("controls", 1, set()), ("controls", 9, set())]
+    assert let_through(move(1), move(9, page="other", part="")) == [("controls", 1, set()), ("", 9, set())]
     back = move(9, part="", is_history_navigation=True)
     assert let_through(move(1), back) == [("controls", 1, set()), ("", 9, set())]
     clock = move(5, part="clock", is_auto_rerun=True)
