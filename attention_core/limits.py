@@ -61,6 +61,7 @@ LONGEST_WHOLE = 300  # digits of a whole number in what a component tells
 MOST_READERS = 300  # at once in one process; ATTENTION_MOST_READERS overrides it
 MOST_SILENT = 300  # connections that have not said anything yet
 SHARE = 0.25  # of the time that a server works for one reader who asks without a pause
+ALONE = 10.0  # seconds without a change by anybody else, after which nothing of his is held back
 AT_A_STRETCH = 4.0  # seconds of such asking that are answered at once
 LONGEST_WAIT = 3.0  # seconds that the next change of such a reader is held back
 LONGEST_RUN = 10.0  # seconds that it waits for the run before it

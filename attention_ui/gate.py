@@ -7,13 +7,14 @@
 | LARGEST_MESSAGE | the websocket is closed (1009) before anything is made of the message |
 | DEEPEST_MESSAGE, LONGEST_WHOLE | the websocket is closed (1008): no component tells such a value |
 | MOST_WAITING | the websocket is closed (1008) where so many messages wait |
-| SHARE, AT_A_STRETCH, EVERY | the next message is read later, LONGEST_WAIT seconds at most |
+| SHARE, ALONE, AT_A_STRETCH, EVERY | the next message is read later, LONGEST_WAIT seconds at most |
 
-The last row is for a reader who asks without a pause. Each has an allowance of time, which fills while the
-server does not work for him and is used up four times as fast while it does. Where it is used up, the next
-message also waits for the run before it, instead of cutting it short, and takes along what has come after it:
-one run answers a slider that was drawn over ten places. No edit and no press of a button is lost. What a page
-asks for by its own clock is left out, because the clock strikes again.
+The last row is for a reader who asks without a pause while there are others. Each has an allowance of time,
+which fills while the server does not work for him and is used up four times as fast while it works for him
+alone. Where it is used up, the next message also waits for the run before it, instead of cutting it short,
+and takes along what has come after it: one run answers a slider that was drawn over ten places. No edit and
+no press of a button is lost. What a page asks for by its own clock is left out, because the clock strikes
+again.
 
 ATTENTION_MOST_READERS sets another number of readers.
 """
@@ -35,7 +36,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
 
 from attention_core.limits import LONGEST_RUN, MOST_READERS, MOST_SILENT
-from attention_ui.allowance import Allowance
+from attention_ui.allowance import Allowance, Work
 from attention_ui.wire import GONE, LATER, NOT_ALLOWED, Wire, closing, is_last
 
 SETTING = "ATTENTION_MOST_READERS"
@@ -64,6 +65,7 @@ class Gate:
         self.app = app
         self.readers: set[Visit] = set()
         self.silent: dict[Visit, None] = {}  # in the order in which they came
+        self.work = Work()
 
     @property
     def is_full(self) -> bool:
@@ -90,6 +92,7 @@ class Gate:
         finally:
             self.readers.discard(visit)
             self.silent.pop(visit, None)
+            visit.allowance.gone()
 
     def came(self, visit: Visit) -> None:
         """A websocket was opened. It is silent still; of too many the first is sent away."""
@@ -141,7 +144,7 @@ class Visit:
     gate: Gate
     wire: Wire
     send: Send
-    allowance: Allowance = field(default_factory=lambda: Allowance(time.monotonic()))
+    allowance: Allowance = field(init=False)
     idle: asyncio.Event = field(default_factory=asyncio.Event)  # set while no run is on
     opened: bool = False
     spoken: bool = False
@@ -152,6 +155,7 @@ class Visit:
     unanswered: float | None = None  # since when a run is asked for of which nothing has been told
 
     def __post_init__(self) -> None:
+        self.allowance = Allowance(time.monotonic(), self.gate.work)
         self.idle.set()
 
     async def received(self) -> Message:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -14,8 +15,10 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 from attention_core import limits
+from attention_core.limits import ALONE
 from attention_ui import gate, wire
-from attention_ui.gate import Allowance, Gate, Visit, closing, is_last, most_readers
+from attention_ui.allowance import Allowance, Work
+from attention_ui.gate import Gate, Visit, closing, is_last, most_readers
 
 STREAM = {"type": "websocket", "path": "/_stcore/stream", "headers": []}
 
@@ -296,11 +299,28 @@ def test_a_run_is_over_when_it_has_finished_or_failed_and_not_when_the_next_has_
     assert not is_last(ForwardMsg(ref_hash="x").SerializeToString()) and not is_last(b"x" * 10_000)
 
 
-def waits(pause: float, work: float, size: int = 3_000, changes: int = 400) -> list[float]:
-    """How long each of many changes is held back, when one follows another after a pause."""
+def without_time(browser: Browser, missing: float) -> None:
+    """Leave a reader so many seconds short, among others who ask for something all the time."""
+    (visit,) = browser.gate.readers
+    visit.allowance.left = -missing
+    browser.gate.work.asked[Allowance(0)] = math.inf
+
+
+def waits(
+    pause: float, work: float, size: int = 3_000, changes: int = 400, others: int = 1, at_once: int = 0
+) -> list[float]:
+    """How long each of many changes is held back, when one follows another after a pause.
+
+    `others` ask for something between them, and the server works for `at_once` of those all the time.
+    """
     now, found = 0.0, []
-    allowance = Allowance(now)
+    server = Work()
+    allowance, *rest = (Allowance(now, server) for _ in range(1 + max(others, at_once)))
     for _ in range(changes):
+        for other in rest[:others]:
+            other.asked(now, size)
+        for other in rest[:at_once]:
+            other.begins(now)
         found.append(allowance.missing(now) if allowance.asked(now, size) else 0)
         now += found[-1]
         allowance.begins(now)
@@ -314,6 +334,44 @@ def test_nobody_who_works_with_the_app_is_held_back() -> None:
     assert max(waits(pause=0.2, work=0.02)) == 0  # five edits a second, on and on
     assert max(waits(pause=5, work=1.0)) == 0  # on a server that is far too busy
     assert max(waits(pause=0.03, work=0.03)[:30]) == 0  # keys held down for two seconds
+
+
+def test_who_is_alone_waits_for_nobody() -> None:
+    assert max(waits(pause=0, work=1.0, others=0)) == 0
+    assert max(waits(pause=0, work=0.001, others=0, size=limits.LARGEST_MESSAGE)) == 0
+    now, server = 100.0, Work()
+    busy, other = Allowance(now, server), Allowance(now, server)
+
+    def has_to_wait(later: float) -> bool:
+        busy.left = -limits.LONGEST_WAIT - later
+        return busy.asked(now + later, 0)
+
+    assert not has_to_wait(0)
+    other.asked(now, 0)
+    assert has_to_wait(0) and has_to_wait(0.9 * ALONE)
+    assert not has_to_wait(1.1 * ALONE)
+    other.asked(now + 2 * ALONE, 0)
+    assert has_to_wait(2 * ALONE)
+    other.gone()
+    assert not has_to_wait(2 * ALONE)
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 19])
+def test_of_a_server_that_works_for_many_at_once_each_has_his_part(at_once: int) -> None:
+    held = waits(pause=0, work=0.3, at_once=at_once)[100:]
+    share = limits.SHARE * (1 + at_once)
+    assert 0.3 / (0.3 + sum(held) / len(held)) == pytest.approx(min(1, share), rel=0.2)
+    assert max(waits(pause=1.1, work=1, at_once=at_once)) == 0  # while it takes a second for everybody
+
+
+def test_who_was_never_answered_takes_no_part_for_long() -> None:
+    server = Work()
+    stuck, reader = Allowance(0, server), Allowance(0, server)
+    stuck.begins(0)
+    reader.begins(0)
+    assert server.settle(4) == 2
+    reader.ends(4)
+    assert server.settle(limits.LONGEST_RUN) - server.settle(4) == pytest.approx(limits.LONGEST_RUN - 4)
 
 
 @pytest.mark.parametrize("work", [0.001, 0.01, 0.05, 0.3])
@@ -348,8 +406,7 @@ def test_without_time_in_hand_a_run_is_not_cut_short_and_the_pages_clock_is_left
         await browser.hear()
         browser.say(request(path="long"))
         await browser.hear()
-        visit = next(iter(browser.gate.readers))
-        visit.allowance.left = -0.1
+        without_time(browser, 0.1)
         clock = BackMsg()
         clock.rerun_script.is_auto_rerun = True
         clock.rerun_script.query_string = "clock"
@@ -402,7 +459,7 @@ def let_through(*messages: bytes) -> list[tuple[str, float, set[str]]]:
         await browser.hear()
         browser.say(move(-1, part=""))
         await browser.hear()
-        next(iter(browser.gate.readers)).allowance.left = -0.2
+        without_time(browser, 0.2)
         for message in messages:
             browser.say(message)
         async with asyncio.timeout(10):
@@ -422,9 +479,8 @@ def test_what_has_to_wait_loses_no_button_and_no_other_part_or_page() -> None:
     assert let_through(move(1, "reset"), move(2, "new"), move(9)) == [("controls", 9, {"reset", "new"})]
     parts = [move(1), move(2), move(3, part="board"), move(9, part="board")]
     assert let_through(*parts) == [("controls", 2, set()), ("board", 9, set())]
-    assert let_through(move(1, "reset"), move(9, part="")) == [
-        ("", 9, {"reset"})
-    ]  # a whole page has all parts
+    whole = move(9, part="")
+    assert let_through(move(1, "reset"), whole) == [("", 9, {"reset"})]
     assert let_through(move(1, part=""), move(9)) == [("", 1, set()), ("controls", 9, set())]
     assert let_through(move(1), move(9, page="other", part="")) == [("controls", 1, set()), ("", 9, set())]
     back = move(9, part="", is_history_navigation=True)
@@ -445,7 +501,7 @@ def test_whoever_goes_away_takes_along_what_was_still_waiting() -> None:
                 await send({"type": "websocket.send", "bytes": finished()})
 
         browser = await Browser(Gate(app)).reader()
-        next(iter(browser.gate.readers)).allowance.left = -3.0
+        without_time(browser, 3)
         for number in range(messages):
             browser.say(request(path=str(number)))
         if leaves:

@@ -51,7 +51,7 @@ from attention_ui.tokens import join_tokens, split_tokens
 Test = Callable[[], None]
 BEYOND: dict[str, Test] = {}
 OF_THE_SERVER = {
-    "LARGEST_MESSAGE", "DEEPEST_MESSAGE", "LONGEST_WHOLE", "MOST_READERS", "MOST_SILENT", "SHARE",
+    "LARGEST_MESSAGE", "DEEPEST_MESSAGE", "LONGEST_WHOLE", "MOST_READERS", "MOST_SILENT", "SHARE", "ALONE",
     "AT_A_STRETCH", "LONGEST_WAIT", "LONGEST_RUN", "EVERY", "MOST_WAITING",
 }  # fmt: skip
 
