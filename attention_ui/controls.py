@@ -7,6 +7,7 @@ that nothing is written any more: pages read the desk and draw. `follow` does bo
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -41,6 +42,7 @@ TEXTS = ("tokens", "factor", "text")  # controls in which anything can be typed
 BODY = ("way", "view", "panel", "ranges", "large", "text")  # what controls within a page set
 LONGEST_REASON = 250  # letters
 OWN_SCALE = 0.5  # what "a number" starts from
+ON_THE_WAY = 1.0  # seconds that an answer may take to the browser, and a message from there
 _NOTHING = object()
 SIZES = {
     "n": "Sequence length n",
@@ -239,22 +241,34 @@ def take_operations(desk: Desk) -> None:
     desk.receive(board.pending(BOARD, desk.session, desk.ack))
 
 
-def hand_out(desk: Desk, page: str) -> bool:
-    """Give every control its value, before any of them is drawn; whether one has another than it shows.
+def hand_out(desk: Desk, page: str, drawn: Sequence[str] = ()) -> bool:
+    """Give every control its value, before any of them is drawn; whether the browser has to be told one.
 
     On another page it is another control, which Streamlit would begin anew where no browser has told of it.
+    Only a shared control, `drawn` on that page as on the one before, stays: it is not told a value that it
+    shows anyway, for a reader who has just moved it would see it go back. What a browser tells may be older
+    than the last answer, though: until it has told the value that it was given, it is given it again.
     """
     values = dict(_values(desk))
-    state = _held(values) if desk.page == page else {}
+    stay = values if desk.page == page else _shared(desk.beside) & _shared(drawn)
+    state = _held(key for key in values if key in stay)
     changed = False
     for key, value in values.items():
         if value != desk.shown.get(key, value):
             desk.before.setdefault(key, []).append(desk.shown[key])
+        if key in desk.before or key in desk.unsent or key not in state or state[key] != value:
+            st.session_state[key] = value  # which has the browser be told it
+            desk.unsent.add(key)
             changed = True
-        if key not in state or state[key] != value:
-            st.session_state[key] = value
         desk.shown[key] = value
     return changed
+
+
+def _shared(drawn: Sequence[str]) -> set[str]:
+    """The controls that `shared` draws under those names of lessons.SHARED."""
+    masks = [key for key in MASK_CONTROLS if key.startswith("mask_")]
+    under = {"mask": masks, "n": ["n", "n_k"], "scaling": ["scaling", "factor"]}
+    return {"example", *(key for name in drawn for key in under.get(name, [name]))} if drawn else set()
 
 
 def _held(keys: Iterable[str]) -> dict[str, Any]:
@@ -273,17 +287,23 @@ def _move(desk: Desk, moved: dict[str, Any]) -> None:
 
     A browser tells what it remembers of a control that comes back, too: only controls that are on the
     page count, and a new example overrules them all. Every message tells all controls, so one that was sent
-    before the browser had the last answer brings old values beside the control that was moved.
+    before the browser had the last answer brings old values beside the control that was moved, or beside
+    what was done on the board; an old value by itself is news only where that answer has surely come.
     """
-    for key in [key for key in desk.before if key not in moved or moved[key] == desk.shown.get(key)]:
-        del desk.before[key]
+    has_come = not desk.unsent and time.monotonic() - desk.sent > ON_THE_WAY
+    for key in [*desk.before]:
+        if key not in moved or (has_come and moved[key] == desk.shown.get(key)):
+            del desk.before[key]
     news = {
         key: value
         for key, value in moved.items()
         if value != desk.shown.get(key, value) and is_drawn(desk.bench, key)
     }
     fresh = {key: value for key, value in news.items() if value not in desk.before.get(key, ())}
-    news = fresh or news
+    for key in [key for key in fresh if key in desk.before]:
+        del desk.before[key]
+        desk.unsent.add(key)  # the reader may have moved it before the browser had the last answer
+    news = fresh or (news if has_come else {})
     for key, value in ({"example": news["example"]} if "example" in news else news).items():
         desk.shown[key] = value
         desk.notice = ""

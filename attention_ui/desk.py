@@ -7,6 +7,7 @@ in order, however Streamlit merges the messages (see board.js for the other half
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -54,6 +55,7 @@ class Desk:
     kept: Kept = field(default_factory=Kept)  # the same, written out
     framed: tuple[Bench, str] | None = None  # what the page around the board was last drawn for
     page: str = ""  # the page that is open
+    beside: tuple[str, ...] = ()  # which of the shared controls are drawn there
     quick: bool = False  # on it, a shared control runs parts and not the page
     asides: list[str] = field(default_factory=list)  # the parts with shared controls
     expected: tuple[Bench, str] | None = None  # what these will be drawn for
@@ -65,6 +67,8 @@ class Desk:
     late: dict[str, Any] = field(default_factory=dict)  # controls that were moved before it was
     shown: dict[str, Any] = field(default_factory=dict)  # what each control was last given
     before: dict[str, list[Any]] = field(default_factory=dict)  # what the browser may still show instead
+    unsent: set[str] = field(default_factory=set)  # controls with a value that no run has drawn to its end
+    sent: float = 0.0  # when one last had
     refused: dict[str, tuple[str, Any]] = field(
         default_factory=dict
     )  # a control's sentence, and what it showed before
@@ -75,6 +79,12 @@ class Desk:
             self.past = [*self.past[1 - MOST_UNDO :], self.bench]
             self.future = []
         self.bench = bench
+
+    def has_sent(self) -> None:
+        """Note that every control has been drawn with what it was given."""
+        if self.unsent:
+            self.unsent.clear()
+            self.sent = time.monotonic()
 
     def undo(self) -> None:
         if self.past:

@@ -34,9 +34,9 @@ def _draw() -> None:
     page, lesson = _navigation()
     desk = controls.take_up()
     here = live.page_now()
-    controls.hand_out(desk, here)
+    controls.hand_out(desk, here, lesson.controls)
     address.release(desk, here)
-    desk.page, desk.parts, desk.passages = here, [], {}
+    desk.page, desk.beside, desk.parts, desk.passages = here, lesson.controls, [], {}
     desk.quick, desk.asides = lesson.quick and quicker.is_installed(), []
     desk.turn += 1
     desk.framed = controls.framing(desk)
@@ -45,6 +45,7 @@ def _draw() -> None:
         page.run()  # the board goes out before the controls beside it
         with st.sidebar:
             live.aside("shared", lambda found: controls.shared(found, lesson.controls, live.mover(found)))
+        desk.has_sent()
     finally:
         live.desk.reset(token)
     if controls.catch_up(desk):

@@ -119,8 +119,10 @@ def _draw_board(draw: Draw) -> None:
 def _draw_aside(name: str, draw: Draw) -> None:
     found: Desk = desk.get() or st.session_state["desk"]
     draw(found)
-    if name == found.asides[-1] and found.expected == controls.framing(found):
-        found.framed = found.expected
+    if name == found.asides[-1]:
+        found.has_sent()
+        if found.expected == controls.framing(found):
+            found.framed = found.expected
 
 
 def _draw(draw: Draw) -> None:
