@@ -25,7 +25,8 @@ from weakref import WeakKeyDictionary
 
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+from attention_ui.wire import is_last
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 
@@ -136,9 +137,7 @@ class Visit:
             self.waits = True
 
     def _heard(self, data: bytes) -> None:
-        told = ForwardMsg.FromString(data)
-        early = told.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
-        if told.WhichOneof("type") == "script_finished" and not early:
+        if is_last(data):
             self._over()
 
     def _over(self) -> None:
