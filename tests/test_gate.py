@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 
@@ -36,12 +37,20 @@ def finished(how: int = ForwardMsg.FINISHED_SUCCESSFULLY) -> bytes:
     return bytes(ForwardMsg(script_finished=how).SerializeToString())
 
 
-async def echo(scope: dict, receive, send) -> None:
-    """An app that accepts and then answers every message with the end of a run."""
-    await receive()
-    await send({"type": "websocket.accept"})
-    while (await receive())["type"] == "websocket.receive":
-        await send({"type": "websocket.send", "bytes": finished()})
+def listening(asked: list[ClientState]):
+    """An app that accepts, notes what it is asked for and answers every message with the end of a run."""
+
+    async def app(scope: dict, receive, send) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        while (message := await receive())["type"] == "websocket.receive":
+            asked.append(BackMsg.FromString(message["bytes"]).rerun_script)
+            await send({"type": "websocket.send", "bytes": finished()})
+
+    return app
+
+
+echo = listening([])
 
 
 class Browser:
@@ -245,17 +254,10 @@ def test_a_browser_that_is_gone_while_it_is_told_something_is_nobodys_error() ->
 
 
 def test_the_first_run_of_a_connection_is_one_of_the_whole_page() -> None:
-    asked: list[BackMsg] = []
-
-    async def app(scope: dict, receive, send) -> None:
-        await receive()
-        await send({"type": "websocket.accept"})
-        while (message := await receive())["type"] == "websocket.receive":
-            asked.append(BackMsg.FromString(message["bytes"]))
-            await send({"type": "websocket.send", "bytes": finished()})
+    runs: list[ClientState] = []
 
     async def story() -> None:
-        tab = Browser(Gate(app))  # it has stayed open while the server was started anew
+        tab = Browser(Gate(listening(runs)))  # it has stayed open while the server was started anew
         await tab.hear()
         part = BackMsg()
         part.rerun_script.fragment_id, part.rerun_script.query_string = "board", "dk=3"
@@ -264,7 +266,6 @@ def test_the_first_run_of_a_connection_is_one_of_the_whole_page() -> None:
             await tab.hear()
 
     asyncio.run(story())
-    runs = [message.rerun_script for message in asked]
     assert [run.fragment_id for run in runs] == ["", "board"]
     assert {run.query_string for run in runs} == {"dk=3"}
 
@@ -442,20 +443,15 @@ def move(
 
 def let_through(*messages: bytes) -> list[tuple[str, float, set[str]]]:
     """What the app is told of messages of which the first has to wait: part, slider and pressed buttons."""
-    told: list[tuple[str, float, set[str]]] = []
+    asked: list[ClientState] = []
 
-    async def app(scope: dict, receive, send) -> None:
-        await receive()
-        await send({"type": "websocket.accept"})
-        while (message := await receive())["type"] == "websocket.receive":
-            asked = BackMsg.FromString(message["bytes"]).rerun_script
-            widgets = asked.widget_states.widgets
-            (place,) = [each.double_array_value.data[0] for each in widgets if each.id == "n"]
-            told.append((asked.fragment_id, place, {each.id for each in widgets if each.trigger_value}))
-            await send({"type": "websocket.send", "bytes": finished()})
+    def told(run: ClientState) -> tuple[str, float, set[str]]:
+        widgets = run.widget_states.widgets
+        (place,) = [each.double_array_value.data[0] for each in widgets if each.id == "n"]
+        return run.fragment_id, place, {each.id for each in widgets if each.trigger_value}
 
     async def story() -> None:
-        browser = Browser(Gate(app))
+        browser = Browser(Gate(listening(asked)))
         await browser.hear()
         browser.say(move(-1, part=""))
         await browser.hear()
@@ -463,12 +459,12 @@ def let_through(*messages: bytes) -> list[tuple[str, float, set[str]]]:
         for message in messages:
             browser.say(message)
         async with asyncio.timeout(10):
-            while told[-1][1] != 9:
+            while told(asked[-1])[1] != 9:
                 await browser.hear()
         await browser.leave()
 
     asyncio.run(story())
-    return told[1:]
+    return [told(run) for run in asked[1:]]
 
 
 def test_a_slider_that_was_drawn_over_ten_places_while_it_had_to_wait_is_one_run() -> None:
@@ -491,25 +487,17 @@ def test_what_has_to_wait_loses_no_button_and_no_other_part_or_page() -> None:
 
 def test_whoever_goes_away_takes_along_what_was_still_waiting() -> None:
     async def story(messages: int, leaves: bool) -> tuple[list[str], dict]:
-        told: list[str] = []
-
-        async def app(scope: dict, receive, send) -> None:
-            await receive()
-            await send({"type": "websocket.accept"})
-            while (message := await receive())["type"] == "websocket.receive":
-                told.append(BackMsg.FromString(message["bytes"]).rerun_script.query_string)
-                await send({"type": "websocket.send", "bytes": finished()})
-
-        browser = await Browser(Gate(app)).reader()
+        asked: list[ClientState] = []
+        browser = await Browser(Gate(listening(asked))).reader()
         without_time(browser, 3)
         for number in range(messages):
             browser.say(request(path=str(number)))
         if leaves:
             await browser.leave()
-            return told, {}
+            return [run.query_string for run in asked], {}
         heard = await browser.hear()
         await asyncio.wait_for(browser.task, 5)
-        return told, heard
+        return [run.query_string for run in asked], heard
 
     began = time.monotonic()
     assert asyncio.run(story(100, leaves=True)) == ([""], {})
